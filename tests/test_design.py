@@ -125,7 +125,7 @@ def test_runtimes_are_imported_where_they_are_used(path):
 def test_importing_the_package_loads_neither_torch_nor_a_runtime(module):
     code = f"import sys, {module}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not {"torch", "kokoro", "transformers", "matplotlib", *HEAVY} & set(done.stdout.split())
+    assert not {"torch", "numpy", "onnx", "kokoro", "transformers", "matplotlib", *HEAVY} & set(done.stdout.split())
 
 
 def _package_use(notebook, study):

@@ -7,7 +7,6 @@ from hypothesis import strategies as some
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.faults import KINDS, Fault
 from kokoro_nb.locate import divergences
 from kokoro_nb.traces.parity import compare
 from tests.locate.conftest import Step, Toy
@@ -47,17 +46,6 @@ def test_what_is_not_finite_is_never_right(a, value, data):
     found = compare(a, b)
     assert found.finite == pytest.approx(1 - 1 / a.size)
     assert not found.of_peak <= 1e30 or np.isinf(found.of_peak)
-
-
-@few
-@given(
-    some.sampled_from(sorted(KINDS)),
-    some.from_regex(r"[a-z]\w{0,5}(\.\w{1,5})?:[a-z]\w{0,6}(#[1-9])?", fullmatch=True),
-    some.integers(0, 99),
-)
-def test_a_fault_is_read_as_it_is_written(kind, operator, seed):
-    fault = Fault(kind, operator, seed)
-    assert Fault.parse(str(fault)) == fault
 
 
 FUNCTIONS = {"sin.default": np.sin, "tanh.default": np.tanh, "add.Tensor": np.add, "mul.Tensor": np.multiply}

@@ -87,9 +87,6 @@ def test_no_room_knows_what_it_must_not(edges):
     assert len(edges) > 100
     assert {_room(name) for name in edges} == set(FLOORS), "every room has its place"
     assert _unwanted(edges) == []
-
-
-def test_every_folder_is_a_room():
     assert {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").is_file()} <= set(FLOORS)
 
 

@@ -128,10 +128,6 @@ def test_what_is_longer_than_the_decoder_takes_is_cut(shallow, tmp_path, monkeyp
     ("settings", "sentence"),
     [
         ({"backend": "executorch-portable"}, "A decoder for executorch-portable takes one length alone; give its buck"),
-        (
-            {"backend": "tvm"},
-            "A decoder for tvm takes one length alone; give its buckets with --seconds, not --any-len",
-        ),
         ({"backend": "onnxruntime", "host": "tvm"}, "Before the decoder tvm takes one length alone; host it on onnx"),
         ({"backend": "executorch-xnnpack"}, "Before the decoder executorch-xnnpack takes one length alone; host it"),
     ],

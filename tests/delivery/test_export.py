@@ -89,17 +89,3 @@ def test_runtimes_that_are_absent_are_named_each_once(monkeypatch, tmp_path):
         told = "tvm is absent. eager is absent." if host == "tvm" else "eager is absent."
         with pytest.raises(InputError, match=f"^{re.escape(told)}$"):
             deliver(KOKORO, replace(REQUEST, host=host, backend=runtime), tmp_path / "new")
-
-
-@pytest.mark.parametrize("state", ["whole", "damaged", "absent"])
-def test_what_is_whole_in_the_cache_is_not_made_again(state, monkeypatch, tmp_path):
-    monkeypatch.setenv("KOKORO_NB_CACHE", str(tmp_path))
-    place = folder()
-    if state != "absent":
-        place.mkdir(parents=True)
-        (place / "old").write_text("")
-    made = []
-    monkeypatch.setattr(export, "is_whole", lambda path: state == "whole" and path == place)
-    monkeypatch.setattr(export, "deliver", lambda kokoro, request, path: made.append((request, path, place.exists())))
-    assert export.delivered(KOKORO, REQUEST) == place
-    assert made == ([] if state == "whole" else [(REQUEST, place, False)])

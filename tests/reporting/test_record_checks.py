@@ -108,9 +108,7 @@ def test_an_investigation_says_that_tapping_and_history_change_nothing(log):
         log.close()
 
 
-@pytest.mark.parametrize(
-    ("verdict", "traced"), [("pass", SimpleNamespace()), ("pass", None), ("unknown", None), ("fail", None)]
-)
+@pytest.mark.parametrize(("verdict", "traced"), [("pass", SimpleNamespace()), ("unknown", None), ("fail", None)])
 def test_a_diagnosis_by_bisection_is_one_finding_after_a_trace_too(log, verdict, traced):
     given = ("tvm", "bisection", "a delegate", verdict, (), ":exp is wrong")
     parts = {"bisection": Bisection("tvm", 2, ()), "investigation": traced}

@@ -17,10 +17,8 @@ def _layers():
     affine = nn.InstanceNorm1d(3, affine=True)
     affine.weight.data, affine.bias.data = torch.randn(3), torch.randn(3)
     return {
-        "norm": nn.InstanceNorm1d(3),
         "affine norm": affine,
         "convolution": nn.Conv1d(3, 4, 3, padding=1),
-        "wide convolution": nn.Conv1d(3, 4, 3, dilation=2, padding=2),
         "position by position": nn.Conv1d(3, 4, 1),
         "transposed": nn.ConvTranspose1d(3, 4, 3, padding=1),
     }

@@ -71,12 +71,6 @@ def test_the_stage_of_durations_is_its_parts(narrow, sentence, patches):
     _assert_same(whole, _original(narrow.model, given), 9)
 
 
-def test_parts_keep_their_names_and_weights(narrow):
-    stage, model = DurationStage(narrow.model), narrow.model
-    assert set(stage.state_dict()) == {name for name in model.state_dict() if not name.startswith("decoder.")}
-    assert all(part is dict(model.named_modules())[name] for name, part in stage.named_modules() if name)
-
-
 def test_the_exported_graph_names_the_eager_modules_and_asks_no_value(narrow, sentence):
     given = {**sentence(8), "length": torch.tensor([5])}
     with torch.no_grad(), patched(narrow.model, EXPORT_PATCHES):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from kokoro_nb.backends.exported import snapshot
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.pocket import flow_and_mimi, transformer
 from kokoro_nb.models.pocket.flow_and_mimi import ConditioningStep, OtherConditioningStep
@@ -84,15 +83,6 @@ def test_the_scale_of_the_latents_is_the_model_s_and_stays_apart_from_it(pocket)
     assert names == {
         name for name, _ in pocket.mimi.named_parameters() if not name.startswith(("encoder", "downsample"))
     }
-
-
-def test_in_float64_the_steps_compute_in_float64(pocket, voice):
-    one = snapshot(flow_and_mimi.ConditioningStep(pocket), double=True)
-    empty = transformer.flow_lm_state(pocket, 8)
-    cache, _ = one(voice[:, :1].double(), empty["cache"].double(), empty["position"] + 3)
-    single, _ = flow_and_mimi.ConditioningStep(pocket)(voice[:, :1], empty["cache"], empty["position"] + 3)
-    assert cache.dtype == torch.float64
-    assert 0 < (cache - single).abs().max() < 1e-5
 
 
 @pytest.mark.parametrize("start", [0, 7])

@@ -145,17 +145,10 @@ def test_a_wrong_pitch_does_not_raise_the_limit_of_the_audio(speaker, shallow, m
     assert found.floor < 3 * right.floor + 1
 
 
-@pytest.mark.parametrize(("floor", "limit"), [(0.2, 1.0), (0.5, 1.0), (1.5, 3.0), (9.0, UNRELATED / 2)])
-def test_the_spectrum_is_held_to_the_floor_where_that_is_more_and_never_to_noise(floor, limit):
-    assert told(floor=floor).distance_limit == pytest.approx(limit)
-
-
-@pytest.mark.parametrize(("floor", "determined"), [(0.1, True), (3.1, True), (3.2, False), (float("nan"), True)])
-def test_where_rounding_makes_noise_the_spectrum_says_nothing(floor, determined):
-    assert told(floor=floor).determined is determined
-
-
-def told(rounding=1e-6, floor=0.1) -> TextAgreement:
-    return TextAgreement(
-        TEXT, "seeded", 34, True, asr=1e-6, f0=1e-6, n=1e-6, rounding=rounding, distance=0.1, floor=floor
-    )
+@pytest.mark.parametrize(
+    ("floor", "limit", "determined"), [(0.2, 1.0, True), (1.5, 3.0, True), (9.0, UNRELATED / 2, False)]
+)
+def test_the_spectrum_is_held_to_the_floor_where_that_is_more_and_never_to_noise(floor, limit, determined):
+    told = TextAgreement(TEXT, "seeded", 34, True, 1e-6, 1e-6, 1e-6, rounding=1e-6, distance=0.1, floor=floor)
+    assert told.distance_limit == pytest.approx(limit)
+    assert told.determined is determined, "where rounding makes noise the spectrum says nothing"

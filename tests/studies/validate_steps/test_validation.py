@@ -47,14 +47,6 @@ def test_nothing_is_inherited_up_to_the_phase_and_much_after_it(floor):
     assert by["har_phase"].own.of_peak < 1e-4  # by how much there is of each bin
 
 
-def test_the_last_convolution_lies_between_the_two_and_the_exponential_behind(exact):
-    values = exact.values
-    assert values["x_pre"].shape[1] != values["x_post"].shape[1] == 22
-    fed = values["x_post"].astype(np.float32).astype(np.float64)  # what a step is fed is float32
-    assert np.allclose(np.exp(fed[:, :11]), values["spec"], rtol=1e-12)
-    assert np.allclose(np.sin(fed[:, 11:]), values["phase"], rtol=0, atol=1e-12)
-
-
 @pytest.mark.parametrize(
     ("parameter", "step", "spared"),
     [
