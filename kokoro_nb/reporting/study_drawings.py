@@ -183,7 +183,7 @@ def _family_shares(result: Profiles, label: str, caption: str) -> Any:
                 look: dict[str, Any] = {"color": colour, "hatch": hatch, "label": None if place else name}
                 axes.barh(place, share, left=left, height=0.62, edgecolor="white", **look)
                 if share >= 6:
-                    text = {"ha": "center", "va": "center", "color": INK, "bbox": ON_WHITE}
+                    text: dict[str, Any] = {"ha": "center", "va": "center", "color": INK, "bbox": ON_WHITE}
                     axes.text(left + share / 2, place, f"{share:.0f}", **text)
                 left += share
         axes.set_yticks(range(len(seconds)), list(seconds))
