@@ -26,11 +26,8 @@ def test_a_draw_depends_on_its_seed_alone():
         assert not torch.equal(getattr(first, site), getattr(other, site))
 
 
-def test_zero_noise_is_zero_at_the_heard_site():
+def test_zero_noise_is_zero_and_tonal_noise_a_product_of_tones_of_the_time():
     assert not draw(2, 0, "zero").harmonic.any()
-
-
-def test_tonal_noise_is_a_product_of_tones_of_the_time():
     tonal = draw(50, 0, "tonal").harmonic
     assert (tonal == tonal[..., :1]).all()
     for sample in (0, 1, 29_999):
