@@ -93,12 +93,9 @@ def test_the_tokenizer_reads_any_text(pocket, text):
     assert pocket.flow_lm.conditioner.tokenizer.decode(ids) == unicodedata.normalize("NFKC", text).strip()
 
 
-def test_a_tokenizer_too_small_for_all_bytes_is_refused(tmp_path):
+def test_a_tokenizer_or_a_configuration_that_cannot_be_is_refused(tmp_path):
     with pytest.raises(InputError, match="at least 320"):
         train_tokenizer(300, tmp_path)
-
-
-def test_an_unknown_configuration_is_refused():
     with pytest.raises(InputError, match=r"no configuration 'klingon'; use 'narrow', 'seeded' or one of .*english"):
         load_pocket("klingon")
 

@@ -27,11 +27,6 @@ def test_padding_leaks_unless_the_length_is_known(narrow, narrow_case):
     assert row["naive: correlation"] == run.leaking.correlation < 0.999
 
 
-def test_an_unknown_noise_is_refused(narrow, narrow_case):
-    with pytest.raises(InputError, match="no noise 'pink'; use one of gaussian, zero, tonal, signal"):
-        decoder_in_buffers(narrow.model, narrow_case, 6, [12], kinds=["pink"])
-
-
 def test_with_the_length_a_runtime_computes_what_it_computes_without_padding(narrow, narrow_case):
     found = on_runtime(narrow.model, narrow_case, "eager", 6, 12, rounds=1)
     assert found.errors["plain"] == 0
@@ -67,6 +62,8 @@ def test_without_the_length_the_padding_is_read(narrow, narrow_case):
     assert found.as_dict()["d (of peak)"] == found.d
 
 
-def test_a_text_without_room_is_refused(narrow, narrow_case):
+def test_a_text_without_room_and_an_unknown_noise_are_refused(narrow, narrow_case):
+    with pytest.raises(InputError, match="no noise 'pink'; use one of gaussian, zero, tonal, signal"):
+        decoder_in_buffers(narrow.model, narrow_case, 6, [12], kinds=["pink"])
     with pytest.raises(InputError, match="give more room"):
         text_in_buffer(narrow.model, narrow_case, 3)
