@@ -38,6 +38,5 @@ def test_it_does_not_show_where_it_hides(right, name):
     assert np.array_equal(expected.latents, found.latents)
     assert np.array_equal(expected.read["cache"], found.read["cache"])
 
-
-def test_without_room_to_spare_nothing_is_cut(right):
+    # without room to spare nothing is cut
     assert BUGS["padding_counted"].hidden(replace(right, embeddings=right.embeddings[:, :3])) is None

@@ -27,8 +27,6 @@ def test_what_the_diagnosis_names_stays_float32(found):
     assert [row["rank in the diagnosis"] for row in rows].count(1) == 1
     assert all(row["its rounding alone (of peak)"] > 0 for row in rows if row["rank in the diagnosis"] == 1)
 
-
-def test_an_operator_that_is_missing_from_the_set_is_named(found):
     worst = found.diagnosis.ranked[0].tap.name
     fewer = replace(found.mended, kept=tuple(name for name in found.mended.kept if name != worst))
     assert replace(found, mended=fewer).apart == (worst,)

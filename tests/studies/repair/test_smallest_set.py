@@ -111,8 +111,7 @@ def test_bad_input_is_refused_and_an_absent_backend_told(narrow, narrow_case, mo
     monkeypatch.setattr(module, "backend", lambda _: Absent())
     assert repair(narrow.model, narrow_case, "tvm").absent == "not installed."
 
-
-def test_a_proof_in_which_a_set_works_is_no_proof():
+    # a proof in which a set works is no proof
     good = Oracle(lambda _: True)
     found = PatchRepair("x", found=good(("floor_phase",), True), left_out=(good((), True),))
     assert not found.proven
