@@ -44,8 +44,6 @@ def test_a_fragment_carries_its_style_and_says_its_text_where_html_is_not_shown(
     assert page.endswith("<b>1</b>")
     assert repr(shown) == "one"
 
-
-def test_a_fragment_in_a_table_is_shown_as_it_is():
     shown = table([{"name": Fragment("<b>relu</b>", "relu")}])
     assert "<td><b>relu</b></td>" in shown.html
     assert repr(shown) == "name\nrelu"

@@ -61,7 +61,6 @@ def measure(
     rounds: int = ROUNDS,
     seed: int = 0,
     limit: float = LIMIT,
-    with_memory: bool = True,
     tokens: int = TOKENS,
 ) -> TextToAudioTimes:
     """Time text to audio with the decoder on every backend in turn, eager first in each round.
@@ -72,7 +71,7 @@ def measure(
         Model and weights.
     room : float
         Seconds of audio that the exported decoder has room for, and computes; as many words are spoken as fit.
-    backends, rounds, limit, with_memory
+    backends, rounds, limit
         See `decoders.measure`.
     seed : int
         That the weights were made with, if they were.
@@ -99,10 +98,9 @@ def measure(
     if not text:
         reason = f"In {room:g} s there is no room for a word."
         return TextToAudioTimes("", (), {**skipped, **dict.fromkeys(folders, reason)})
-    memory: dict[str, dict[str, float]] = {}
-    if with_memory:  # before the programs are loaded here, which together are gigabytes at full size
-        every = (BASE, *folders)
-        memory = {name: of_speaking(text, folders.get(name), kokoro.source, seed).as_dict() for name in every}
+    # before the programs are loaded here, which together are gigabytes at full size
+    every = (BASE, *folders)
+    memory = {name: of_speaking(text, folders.get(name), kokoro.source, seed).as_dict() for name in every}
     calls: dict[str, Callable[[], np.ndarray]] = {BASE: partial(eager_speaker(kokoro), text)}
     speakers = {name: _loaded(folder, text) for name, folder in folders.items()}
     calls |= {name: partial(speaker.speak, text) for name, (speaker, _) in speakers.items()}

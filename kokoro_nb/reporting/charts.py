@@ -5,7 +5,7 @@ the label of the weights that a figure was made with.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +21,12 @@ from kokoro_nb.reporting.style import (
     FAINT,
     INK,
     NAN_MARK,
+    ON_WHITE,
     REFERENCE,
-    WIDTH,
     colours,
     compact,
     legend_above,
     new_figure,
-    style,
 )
 
 if TYPE_CHECKING:
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _VERDICTS = {"pass": "#CFE8F7", "fail": "#F7C6A8", "unknown": "#E3E3E3", "skip": "#F4F4F4"}
+Curve = tuple[Any, Any, str]  # its points, and what the legend says of it
 _SIGNS = {"pass": "✓", "fail": "✗", "unknown": "?", "skip": "–"}
 
 
@@ -64,8 +64,7 @@ def patch_effects(
             raise InputError(f"The effect of '{name}' is {value:g}; give magnitudes, of 0 or more.")
     positive = [v for v in effects.values() if v > 0 and math.isfinite(v)] or [1.0]
     left, right = 10.0 ** (math.floor(math.log10(min(positive))) - 1), max(positive) * 10
-    with style():
-        figure = new_figure(WIDTH, 1.1 + 0.3 * len(effects), title, weights)
+    with new_figure(1.1 + 0.3 * len(effects), title, weights) as figure:
         axes = figure.subplots()
         axes.set_xscale("log")
         axes.set_xlim(left, right)
@@ -73,13 +72,13 @@ def patch_effects(
         for row, value in enumerate(effects.values()):
             if math.isfinite(value) and value > 0:
                 axes.barh(row, value - left, left=left, height=0.62, color=REFERENCE)
-                _beside(axes, value, row, compact(value))
+                beside(axes, value, row, compact(value))
             elif value == 0:
                 axes.plot(left, row, marker="D", markersize=6, color=REFERENCE, clip_on=False)
-                _beside(axes, left, row, "exact 0", gap=9)
+                beside(axes, left, row, "exact 0", gap=9)
             else:
                 axes.barh(row, right - left, left=left, height=0.62, **NAN_MARK)
-                _beside(axes, left, row, compact(value))
+                beside(axes, left, row, compact(value))
         axes.set_yticks(range(len(effects)), list(effects))
         axes.set(ylim=(len(effects) - 0.5, -0.5), xlabel=unit)
         axes.tick_params(axis="y", length=0, pad=9)
@@ -125,8 +124,7 @@ def heat_map(
     wrap = max(8, 84 // len(columns))
     texts = [_signed(cell) for line in values for cell in line if isinstance(cell, str)]
     lines = max((fill(text, wrap).count("\n") + 1 for text in texts), default=1)
-    with style():
-        figure = new_figure(WIDTH, 1.1 + (0.2 + 0.16 * lines) * len(rows), title, weights)
+    with new_figure(1.1 + (0.2 + 0.16 * lines) * len(rows), title, weights) as figure:
         axes = figure.subplots()
         for row, line in enumerate(values):
             for column, cell in enumerate(line):
@@ -147,10 +145,9 @@ def heat_map(
     return figure
 
 
-def _beside(axes: "Axes", x: float, y: float, text: str, gap: int = 5) -> None:
+def beside(axes: "Axes", x: float, y: float, text: str, gap: int = 5) -> None:
     """Write `text` to the right of a point, on white, so that no line runs through it."""
-    box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
-    axes.annotate(text, (x, y), xytext=(gap, 0), textcoords="offset points", va="center", bbox=box)
+    axes.annotate(text, (x, y), xytext=(gap, 0), textcoords="offset points", va="center", bbox=ON_WHITE)
 
 
 def _colour_scale(numbers: Sequence[float], log: bool) -> Any:
@@ -170,13 +167,12 @@ def _cell(axes: "Axes", row: int, column: int, cell: float | str, scale: Any, lo
     from matplotlib.patches import Rectangle
 
     look: dict[str, Any] = {"facecolor": "white", "linewidth": 0}
-    ink, box = INK, None
+    ink, box = INK, dict[str, Any]()
     if isinstance(cell, str):
         look["facecolor"] = _VERDICTS.get(_verdict(cell), "white")
         text = _signed(cell)
     elif not math.isfinite(cell):
-        look, text = NAN_MARK, compact(cell)
-        box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
+        look, text, box = NAN_MARK, compact(cell), ON_WHITE
     elif log and cell == 0:
         text = "exact 0"
     else:
@@ -185,7 +181,7 @@ def _cell(axes: "Axes", row: int, column: int, cell: float | str, scale: Any, lo
         ink = INK if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.5 else "white"
         text = compact(cell)
     axes.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, **look))
-    axes.text(column, row, fill(text, wrap), ha="center", va="center", color=ink, bbox=box)
+    axes.text(column, row, fill(text, wrap), ha="center", va="center", color=ink, bbox=box or None)
 
 
 def _verdict(cell: str) -> str:
@@ -217,22 +213,15 @@ def f0_contours(
     InputError
         If there is none, or one is no signal.
     """
-    samples = _checked(signals)
-    with style():
-        figure = new_figure(WIDTH, 3.2, title, weights)
-        axes = figure.subplots()
-        for index, (name, y) in enumerate(samples.items()):
-            look = _look(index, 1.3 if index else 3)
-            if finite_fraction(y) == 1:
-                contour = f0_contour(y, sr)
-                label = f"{name} ({100 * np.mean(contour.voiced):.0f} % of frames voiced)"
-                axes.plot(contour.times, contour.f0, label=label, alpha=0.9, **look)
-            else:
-                axes.plot([], [], label=f"{name} ({percent_finite(y)}: no F0)", linestyle=":", **look)
-        axes.grid(axis="y")
-        axes.set(xlabel="time (s)", ylabel="F0 (Hz)", xlim=(0, max(map(len, samples.values())) / sr))
-        legend_above(axes, axes.get_lines())
-    return figure
+
+    def curve(y: Signal) -> Curve:
+        if finite_fraction(y) < 1:
+            return (), (), f" ({percent_finite(y)}: no F0)"
+        contour = f0_contour(y, sr)
+        return contour.times, contour.f0, f" ({100 * np.mean(contour.voiced):.0f} % of frames voiced)"
+
+    seconds = max(map(len, signals.values()), default=0) / sr
+    return _curves(signals, curve, title, weights, xlabel="time (s)", ylabel="F0 (Hz)", xlim=(0, seconds))
 
 
 def average_spectra(
@@ -254,22 +243,15 @@ def average_spectra(
     InputError
         If there is none, or one is no signal.
     """
-    samples = _checked(signals)
-    with style():
-        figure = new_figure(WIDTH, 3.2, title, weights)
-        axes = figure.subplots()
-        for index, (name, y) in enumerate(samples.items()):
-            frequencies, power = spectrum.average_spectrum(y, sr)
-            look = _look(index, 1.3)
-            if np.all(power > 0):
-                axes.plot(frequencies / 1000, 10 * np.log10(power), label=name, **look)
-            else:
-                silent = "silent" if finite_fraction(y) == 1 else percent_finite(y)
-                axes.plot([], [], label=f"{name} ({silent})", linestyle=":", **look)
-        axes.grid(axis="y")
-        axes.set(xlabel="frequency (kHz)", ylabel="power (dB)", xlim=(0, sr / 2000))
-        legend_above(axes, axes.get_lines())
-    return figure
+
+    def curve(y: Signal) -> Curve:
+        frequencies, power = spectrum.average_spectrum(y, sr)
+        if not np.all(power > 0):
+            return (), (), f" ({'silent' if finite_fraction(y) == 1 else percent_finite(y)})"
+        return frequencies / 1000, 10 * np.log10(power), ""
+
+    axis = {"xlabel": "frequency (kHz)", "ylabel": "power (dB)", "xlim": (0, sr / 2000)}
+    return _curves(signals, curve, title, weights, **axis)
 
 
 def levels_at_joins(
@@ -296,8 +278,7 @@ def levels_at_joins(
     if not found:
         raise InputError("There is no join to draw; give a text that is cut.")
     level, reach = short_time_level(y, sr), 150
-    with style():
-        figure = new_figure(WIDTH, 3.2, title, weights)
+    with new_figure(3.2, title, weights) as figure:
         axes = figure.subplots()
         for index, join in enumerate(found):
             at = np.arange(max(0, round(1000 * join.at) - reach), min(level.size, round(1000 * join.at) + reach))
@@ -310,10 +291,22 @@ def levels_at_joins(
     return figure
 
 
-def _checked(signals: Mapping[str, Signal]) -> dict[str, Signal]:
+def _curves(
+    signals: Mapping[str, Signal], curve: Callable[[Signal], Curve], title: str, weights: str, **axis: Any
+) -> "Figure":
+    """Draw one curve per signal; of one without a point the legend alone tells."""
     if not signals:
         raise InputError("There are no signals to draw; give one at least.")
-    return {name: as_signal(y, name) for name, y in signals.items()}
+    with new_figure(3.2, title, weights) as figure:
+        axes = figure.subplots()
+        for index, (name, y) in enumerate(signals.items()):
+            x, level, about = curve(as_signal(y, name))
+            look = _look(index, 1.3 if index else 3)
+            axes.plot(x, level, label=f"{name}{about}", linestyle="-" if len(x) else ":", alpha=0.9, **look)
+        axes.grid(axis="y")
+        axes.set(**axis)
+        legend_above(axes, axes.get_lines())
+    return figure
 
 
 def _look(index: int, linewidth: float) -> dict[str, Any]:

@@ -108,8 +108,7 @@ class CheckLog:
 
     def outcome(self, kind: str, statement: str, failure: object | None, backend: str) -> Fragment:
         """Record whether a step succeeded on `backend`: `failure` is None, or the record of why it did not."""
-        reason = "" if failure is None else str(failure) or type(failure).__name__
-        return self._checked(Finding(kind, _verdict(reason), statement, self.weights, backend, reason=reason))
+        return self.claim(kind, statement, failure is None, str(failure) or type(failure).__name__, backend)
 
     def note(self, finding: Finding) -> Fragment:
         """Record `finding` as it is."""

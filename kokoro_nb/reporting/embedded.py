@@ -202,9 +202,8 @@ def player(label: str, y: np.ndarray, sr: int) -> Fragment:
         return _figure(label, about, f"<p>{NOT_FINITE}{text}</p>", text)
     peak = float(np.abs(y.astype(np.float64)).max())
     played = y.astype(np.float64) / max(1.0, peak)
-    gain = ""
-    if peak > 1:
-        gain = f"Beyond full scale: played {20 * np.log10(peak):.1f} dB down. The WAV file is untouched."
+    down = f"Beyond full scale: played {20 * np.log10(max(1.0, peak)):.1f} dB down. The WAV file is untouched."
+    gain = down if peak > 1 else ""
     body = sound_element(label, played, sr) + (f"<p>{gain}</p>" if gain else "")
     return _figure(label, f"{about} · {level(peak)}", body, gain)
 

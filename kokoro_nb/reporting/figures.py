@@ -20,13 +20,11 @@ from kokoro_nb.reporting.style import (
     FAINT,
     NAN_MARK,
     REFERENCE,
-    WIDTH,
     colours,
     compact,
     hatch_background,
     legend_above,
     new_figure,
-    style,
 )
 
 if TYPE_CHECKING:
@@ -67,8 +65,7 @@ def waveforms(
     with np.errstate(invalid="ignore"):
         difference = second - first
     seconds = np.arange(len(first)) / sr
-    with style():
-        figure = new_figure(WIDTH, 4.2, title, weights)
+    with new_figure(4.2, title, weights) as figure:
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
         for y, name, colour in zip((first, second), names, (REFERENCE, CANDIDATES[0]), strict=True):
             above.plot(seconds, _finite_only(y), color=colour, label=_label(name, y), linewidth=0.7, alpha=0.85)
@@ -109,8 +106,7 @@ def stft_spectrograms(
     pair = as_pair(reference, candidate)
     powers = [spectrum.power_spectrogram(y, _N_FFT, _HOP) for y in pair]
     half_bin = sr / _N_FFT / 2
-    with style():
-        figure = new_figure(WIDTH, 3.3, title, weights)
+    with new_figure(3.3, title, weights) as figure:
         left = _side_by_side(figure, pair, powers, names, _HOP / sr, (-half_bin, sr / 2 + half_bin))
         left.set(ylabel="frequency (kHz)", ylim=(0, sr / 2))
         left.yaxis.set_major_formatter(lambda hertz, _: f"{hertz / 1000:g}")
@@ -132,8 +128,7 @@ def mel_spectrograms(
     step = float(librosa.hz_to_mel(sr / 2)) / (_MELS + 1)
     bottom, top = step / 2, (_MELS + 0.5) * step
     ticks = [hertz for hertz in _MEL_TICKS if bottom <= librosa.hz_to_mel(hertz) <= top]
-    with style():
-        figure = new_figure(WIDTH, 3.3, title, weights)
+    with new_figure(3.3, title, weights) as figure:
         left = _side_by_side(figure, pair, powers, names, _HOP / sr, (bottom, top))
         left.set_yticks([librosa.hz_to_mel(hertz) for hertz in ticks], [f"{hertz / 1000:g}" for hertz in ticks])
         left.set_ylabel("frequency (kHz, mel scale)")
@@ -169,8 +164,7 @@ def band_energy_bars(
         if np.shape(values) != (len(bands),):
             raise InputError(f"'{name}' has the shape {np.shape(values)} for {len(bands)} bands; give one per band.")
     width = 0.8 / len(ratios)
-    with style():
-        figure = new_figure(WIDTH, 3.2, title, weights)
+    with new_figure(3.2, title, weights) as figure:
         axes = figure.subplots()
         handles = []
         for index, (name, values) in enumerate(ratios.items()):

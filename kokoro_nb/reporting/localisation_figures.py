@@ -16,12 +16,10 @@ from kokoro_nb.reporting.style import (
     FAULT,
     NAN_MARK,
     REFERENCE,
-    WIDTH,
     colours,
     hatch_background,
     legend_above,
     new_figure,
-    style,
 )
 
 if TYPE_CHECKING:
@@ -54,8 +52,7 @@ def local_error_profile(
     if not any(errors.values()):
         raise InputError("There are no local errors to draw; capture some operators with keep='full'.")
     places = {name: place for place, name in enumerate(order)}
-    with style():
-        figure = new_figure(WIDTH, 3.4, title, weights)
+    with new_figure(3.4, title, weights) as figure:
         axes = figure.subplots()
         axes.set_yscale("log")
         for index, (name, found) in enumerate(errors.items()):
@@ -97,8 +94,7 @@ def slices_map(value: Any, elements: int, title: str = "What slices show", weigh
     bad = ~np.isfinite(value[0])
     looked = np.zeros(value.size, dtype=bool)
     looked[:elements] = looked[-elements:] = True
-    with style():
-        figure = new_figure(WIDTH, 3.2, title, weights)
+    with new_figure(3.2, title, weights) as figure:
         axes = figure.subplots()
         axes.imshow(np.where(bad, np.nan, 0.25), cmap=colours("Greys"), vmin=0, vmax=1, aspect="auto")
         hatch_background(axes)
@@ -123,8 +119,7 @@ def bisections(found: Bisection, title: str = "Bisection", weights: str = "") ->
     title, weights : str
         Title, and label of the weights.
     """
-    with style():
-        figure = new_figure(WIDTH, 1.2 + 0.22 * len(found.steps), title, weights)
+    with new_figure(1.2 + 0.22 * len(found.steps), title, weights) as figure:
         axes = figure.subplots()
         rows: dict[str, Any] = {}
         for place, step in enumerate(found.steps, start=1):
@@ -153,8 +148,7 @@ def precision_profile(lens: Lens, title: str = "float16, operator by operator", 
     """
     if not lens.rows:
         raise InputError("The lens has no operator to draw; look at a model that computes floats.")
-    with style():
-        figure = new_figure(WIDTH, 5.2, title, weights)
+    with new_figure(5.2, title, weights) as figure:
         upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
         _errors(upper, lens.rows)
         _margins(lower, lens.rows)

@@ -9,7 +9,7 @@ from kokoro_nb.reporting import charts, figures
 from kokoro_nb.reporting.charts import heat_map
 from kokoro_nb.reporting.drawn import drawn
 from kokoro_nb.reporting.localisation_figures import slices_map
-from kokoro_nb.reporting.style import CANDIDATES, DIFFERENCE, FAULT, INK, REFERENCE, WIDTH, compact, new_figure, style
+from kokoro_nb.reporting.style import CANDIDATES, DIFFERENCE, FAULT, INK, ON_WHITE, REFERENCE, compact, new_figure
 from kokoro_nb.studies.benchmarks import DecoderBenchmark, Profiles
 from kokoro_nb.studies.decoder_nan import PartsAlone, SlicesView
 from kokoro_nb.studies.executorch_0_7.replay_tables import Controls
@@ -26,7 +26,6 @@ _PAIRS: dict[str, tuple[Any, str]] = {
     "mel": (figures.mel_spectrograms, "Mel spectrograms"),
     "stft": (figures.stft_spectrograms, "STFT spectrograms"),
 }
-_BOX: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
 _HATCHES = ("", "//", "..")
 _COLOURS = (REFERENCE, *CANDIDATES, DIFFERENCE)
 
@@ -138,8 +137,7 @@ def _times_over_floor(result: DecoderBenchmark, label: str, caption: str) -> Any
     rows, floors = result.rows, result.times.floors
     if not rows:
         raise InputError("There are no times to draw; measure one program at least.")
-    with style():
-        figure = new_figure(WIDTH, 1.3 + 0.3 * len(rows), caption or f"Decoder from har, {result.length:g} s", label)
+    with new_figure(1.3 + 0.3 * len(rows), caption or f"Decoder from har, {result.length:g} s", label) as figure:
         axes = figure.subplots()
         axes.set_xscale("log")
         axes.grid(axis="x")
@@ -148,8 +146,7 @@ def _times_over_floor(result: DecoderBenchmark, label: str, caption: str) -> Any
             low, middle, high = row.seconds.low, row.seconds.median, row.seconds.high
             axes.barh(place, middle - left, left=left, height=0.62, color=REFERENCE)
             axes.plot([low, high], [place, place], color=INK, linewidth=1.5)
-            text = f"{compact(row.real_time)} x real time"
-            axes.annotate(text, (high, place), xytext=(5, 0), textcoords="offset points", va="center", bbox=_BOX)
+            charts.beside(axes, high, place, f"{compact(row.real_time)} x real time")
         for name, look, seconds in (
             ("floor", "--", floors["least"]),
             ("floor, operators apart", ":", floors["separate"]),
@@ -176,8 +173,7 @@ def _family_shares(result: Profiles, label: str, caption: str) -> Any:
     if not seconds or not all(map(shares, seconds.values())):
         raise InputError("There are no times to divide; profile one program at least.")
     families = list(dict.fromkeys(name for each in seconds.values() for name in each))
-    with style():
-        figure = new_figure(WIDTH, 1.7 + 0.35 * len(seconds), caption or "Where the time goes", label)
+    with new_figure(1.7 + 0.35 * len(seconds), caption or "Where the time goes", label) as figure:
         axes = figure.subplots()
         for place, each in enumerate(seconds.values()):
             left, part = 0.0, shares(each)
@@ -187,7 +183,8 @@ def _family_shares(result: Profiles, label: str, caption: str) -> Any:
                 look: dict[str, Any] = {"color": colour, "hatch": hatch, "label": None if place else name}
                 axes.barh(place, share, left=left, height=0.62, edgecolor="white", **look)
                 if share >= 6:
-                    axes.text(left + share / 2, place, f"{share:.0f}", ha="center", va="center", color=INK, bbox=_BOX)
+                    text: dict[str, Any] = {"ha": "center", "va": "center", "color": INK, "bbox": ON_WHITE}
+                    axes.text(left + share / 2, place, f"{share:.0f}", **text)
                 left += share
         axes.set_yticks(range(len(seconds)), list(seconds))
         axes.set(xlim=(0, 100), ylim=(len(seconds) - 0.5, -0.5), xlabel="share of the time in operators (%)")

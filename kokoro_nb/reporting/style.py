@@ -35,6 +35,7 @@ INK = "#222222"
 FAINT = "#595959"
 NAN_MARK: dict[str, Any] = {"facecolor": "#BFF2FF", "edgecolor": "#00647F", "hatch": "////", "linewidth": 0}
 """Drawing options of whatever is NaN or infinite."""
+ON_WHITE: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}  # so that no line runs through it
 WIDTH = 9.0
 DPI = 144  # twice the size at which a page shows it
 
@@ -72,17 +73,19 @@ def style() -> Iterator[None]:
         yield
 
 
-def new_figure(width: float, height: float, title: str, weights: str) -> "Figure":
-    """Return an empty figure of `width` by `height` inches, with `title` above and the label of the `weights` below.
+@contextmanager
+def new_figure(height: float, title: str, weights: str) -> Iterator["Figure"]:
+    """Yield an empty figure of so many inches to be drawn into, in the style of all.
 
-    An empty title or label is left out. Call it inside `style`.
+    The title stands above and the label of the weights below; an empty one is left out.
     """
-    figure = _figure_class()(figsize=(width, height), layout="constrained")
-    if title:
-        figure.suptitle(title, x=0.01, ha="left")
-    if weights:
-        figure.supxlabel(f"weights: {weights}", x=0.01, ha="left", fontsize=8, color=FAINT)
-    return figure
+    with style():
+        figure = _figure_class()(figsize=(WIDTH, height), layout="constrained")
+        if title:
+            figure.suptitle(title, x=0.01, ha="left")
+        if weights:
+            figure.supxlabel(f"weights: {weights}", x=0.01, ha="left", fontsize=8, color=FAINT)
+        yield figure
 
 
 @cache

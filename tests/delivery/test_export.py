@@ -71,9 +71,7 @@ def test_code_and_the_versions_of_both_runtimes_are_in_the_name(tmp_path, monkey
     [
         ({"seconds": ()}, r"Buckets of \[\] s; give one or more of at least 0.05 s each"),
         ({"seconds": (3.0, 0.049)}, "at least 0.05"),
-        ({"seconds": (float("inf"),)}, "at least 0.05"),
         ({"seconds": (float("nan"),)}, "at least 0.05"),
-        ({"tokens": 2}, "Room for 2 tokens; give 3 to 512"),
         ({"tokens": 513}, "Room for 513 tokens; give 3 to 512"),
     ],
 )
@@ -91,17 +89,3 @@ def test_runtimes_that_are_absent_are_named_each_once(monkeypatch, tmp_path):
         told = "tvm is absent. eager is absent." if host == "tvm" else "eager is absent."
         with pytest.raises(InputError, match=f"^{re.escape(told)}$"):
             deliver(KOKORO, replace(REQUEST, host=host, backend=runtime), tmp_path / "new")
-
-
-@pytest.mark.parametrize("state", ["whole", "damaged", "absent"])
-def test_what_is_whole_in_the_cache_is_not_made_again(state, monkeypatch, tmp_path):
-    monkeypatch.setenv("KOKORO_NB_CACHE", str(tmp_path))
-    place = folder()
-    if state != "absent":
-        place.mkdir(parents=True)
-        (place / "old").write_text("")
-    made = []
-    monkeypatch.setattr(export, "is_whole", lambda path: state == "whole" and path == place)
-    monkeypatch.setattr(export, "deliver", lambda kokoro, request, path: made.append((request, path, place.exists())))
-    assert export.delivered(KOKORO, REQUEST) == place
-    assert made == ([] if state == "whole" else [(REQUEST, place, False)])

@@ -1,6 +1,5 @@
 import math
 
-import librosa
 import numpy as np
 import pytest
 
@@ -26,14 +25,6 @@ def test_a_tone_has_its_frequency(low):
     assert np.abs(1200 * np.log2(low.f0[10:-10] / 200)).max() <= 10
     assert low.times[1] == 300 / SR
     assert len(low.times) == 1 + SR // 300
-
-
-def test_against_yin(voice):
-    contour = f0_contour(voice, SR)
-    oracle = librosa.yin(voice, fmin=50, fmax=600, sr=SR, frame_length=2048, hop_length=300)
-    inner = slice(8, 52)
-    assert contour.voiced[inner].all()
-    assert np.median(np.abs(1200 * np.log2(contour.f0[inner] / oracle[inner]))) < 15
 
 
 def test_noise_silence_and_what_is_faint_are_unvoiced():

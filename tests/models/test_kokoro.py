@@ -35,17 +35,14 @@ def test_the_same_seed_gives_the_same_weights_whatever_was_drawn_before(narrow):
     assert load_model("narrow", seed=1).weights.sha256 != narrow.weights.sha256
 
 
-def test_made_weights_say_so(narrow, seeded):
+def test_made_weights_say_so(narrow, seeded, published):
+    for kokoro in (narrow, load_model(published)):
+        assert not any(module.training for module in kokoro.model.modules())
+        assert not any(parameter.requires_grad for parameter in kokoro.model.parameters())
     assert narrow.weights.label.startswith("narrow (random, seed 0; 3.9 M parameters; sha256 ")
     assert seeded.weights.label.startswith("seeded (random, seed 0; 81.8 M parameters; sha256 ")
     assert narrow.voice_file is None
     assert narrow.default_voice == "seeded"
-
-
-def test_models_are_in_eval_mode_without_gradients(narrow, published):
-    for kokoro in (narrow, load_model(published)):
-        assert not any(module.training for module in kokoro.model.modules())
-        assert not any(parameter.requires_grad for parameter in kokoro.model.parameters())
 
 
 def test_a_local_folder_computes_what_the_original_computes(narrow, published, expected):
@@ -54,10 +51,11 @@ def test_a_local_folder_computes_what_the_original_computes(narrow, published, e
     assert kokoro.weights.sha256 == narrow.weights.sha256
     assert kokoro.default_voice == "af_heart"
     assert torch.equal(_audio(kokoro), expected)
-
-
-def test_a_local_file_computes_the_same(published, expected):
-    assert torch.equal(_audio(load_model(str(published / "kokoro-v1_0.pth"))), expected)
+    assert load_model(str(published / "kokoro-v1_0.pth")).weights == kokoro.weights
+    with pytest.raises(InputError, match=r"no voice 'af_hart' beside the weights; there are: af_heart, and 1 other\."):
+        load_voice(kokoro, "af_hart")
+    with pytest.raises(InputError, match=r"no voice 'bf_emma' beside the weights; there are: af_heart, am_adam\."):
+        load_voice(kokoro, "bf_emma")
 
 
 def test_safetensors_compute_the_same(narrow, copied, expected):
@@ -86,20 +84,10 @@ def test_the_hub_cache_computes_the_same_without_a_network(published, cache_repo
         load_voice(kokoro, "am_adm")
 
 
-def test_the_voices_beside_local_weights_are_listed(published):
-    kokoro = load_model(published)
-    assert load_voice(kokoro, "am_adam").shape == (510, 1, 256)
-    with pytest.raises(InputError, match=r"no voice 'af_hart' beside the weights; there are: af_heart, and 1 other\."):
-        load_voice(kokoro, "af_hart")
-    with pytest.raises(InputError, match=r"no voice 'bf_emma' beside the weights; there are: af_heart, am_adam\."):
-        load_voice(kokoro, "bf_emma")
-
-
 def test_without_voices_the_seeded_one_is_the_default(copied):
     shutil.rmtree(copied / "voices")
     kokoro = load_model(copied)
     assert kokoro.default_voice == "seeded"
-    assert torch.isfinite(_audio(kokoro)).all()
     with pytest.raises(InputError, match="there are: none"):
         load_voice(kokoro, "af_heart")
 
@@ -115,10 +103,10 @@ def test_two_weight_files_or_none_are_refused(copied, tmp_path):
         load_model(copied)
 
 
-@pytest.mark.parametrize("name", ["nothing", "folder/absent.pth", "./absent", "a/b/c"])
-def test_unknown_weights_are_refused_without_asking_the_hub(name, hub_cache):
-    with pytest.raises(InputError, match=r"There are no weights '.*: it is no file or folder; use 'mini'"):
-        load_model(name)
+def test_unknown_weights_are_refused_without_asking_the_hub(hub_cache):
+    for name in ("nothing", "folder/absent.pth", "./absent"):
+        with pytest.raises(InputError, match=r"There are no weights '.*: it is no file or folder; use 'mini'"):
+            load_model(name)
 
 
 def test_reachable_weights_look_for_every_file(hub_cache, cache_repo, published):

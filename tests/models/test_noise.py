@@ -26,11 +26,8 @@ def test_a_draw_depends_on_its_seed_alone():
         assert not torch.equal(getattr(first, site), getattr(other, site))
 
 
-def test_zero_noise_is_zero_at_the_heard_site():
+def test_zero_noise_is_zero_and_tonal_noise_a_product_of_tones_of_the_time():
     assert not draw(2, 0, "zero").harmonic.any()
-
-
-def test_tonal_noise_is_a_product_of_tones_of_the_time():
     tonal = draw(50, 0, "tonal").harmonic
     assert (tonal == tonal[..., :1]).all()
     for sample in (0, 1, 29_999):
@@ -45,17 +42,9 @@ def test_replayed_answers_the_model_s_own_draws():
         assert torch.equal(torch.randn_like(torch.zeros(1, 1200, 9)), noise.harmonic)
         assert torch.equal(torch.randn_like(torch.zeros(1, 1200, 1)), noise.branch)
         assert torch.randn_like(torch.zeros(1, 1200, 9, dtype=torch.float64)).dtype == torch.float64
-    assert not torch.equal(torch.randn_like(torch.zeros(1, 1200, 9)), noise.harmonic)
-
-
-def test_replayed_hands_out_copies():
-    noise = draw(2, 0)
-    with replayed(noise):
         torch.rand(1, 9)[:, 0] = 7  # as the model does with its zero
-    assert (noise.initial_phase < 1).all()
-
-
-def test_replayed_without_noise_lets_the_model_draw():
+    assert not torch.equal(torch.randn_like(torch.zeros(1, 1200, 9)), noise.harmonic)
+    assert (noise.initial_phase < 1).all(), "copies are handed out"
     with replayed() as mode:
         assert not torch.equal(torch.rand(1, 9), torch.rand(1, 9))
         mode.noise = draw(2, 0)

@@ -43,14 +43,8 @@ def test_with_no_switch_on_the_decoder_is_the_package_s_bit_for_bit(narrow, narr
         assert torch.equal(_decoded(narrow.model, narrow_case), expected)
 
 
-def _tone(samples=4000):
-    """Return 6 kHz: bin 5 of 20, far from the first and the last."""
-    return torch.sin(0.5 * torch.pi * torch.arange(samples))[None]
-
-
-@pytest.mark.parametrize("signal", [_signal(), _tone()], ids=["noise", "tone"])
-def test_custom_inverse_is_wrong_and_exact_istft_mends_it(stft, signal):
-    torchs = TorchSTFT(20, 5, 20)
+def test_custom_inverse_is_wrong_and_exact_istft_mends_it(stft):
+    torchs, signal = TorchSTFT(20, 5, 20), _signal()
     spectrum = torchs.transform(signal)
     expected = torchs.inverse(*spectrum).reshape(-1)
     wrong = stft.inverse(*spectrum).reshape(-1)

@@ -50,11 +50,8 @@ def test_every_input_grows_at_its_own_rate(narrow, narrow_case):
         assert frame_cuts.trunk(narrow.model.decoder, *(wide[name] for name in ("asr", "f0", "n", "s"))).shape[2] == 12
 
 
-def test_too_little_room_is_refused(narrow_case):
+def test_too_little_room_and_an_unknown_input_are_refused(narrow_case):
     with pytest.raises(InputError, match="'asr' is longer than 3 frames; give more room"):
         widened(narrow_case.decoder_inputs(4), 3)
-
-
-def test_an_unknown_input_is_refused():
     with pytest.raises(InputError, match="not known how the input 'latent' grows"):
         widened({"latent": torch.zeros(1)}, 3)

@@ -58,13 +58,12 @@ def test_checkpoints_of_another_form_are_refused(tmp_path, content, words):
         read_state(tmp_path / "w.pth")
 
 
-@pytest.mark.parametrize("name", ["w.pth", "w.safetensors"])
-def test_absent_files_are_named(tmp_path, name):
-    with pytest.raises(InputError, match=rf"There is no file .*{name}; check the path"):
-        read_state(tmp_path / name)
-
-
-def test_a_folder_is_no_checkpoint(tmp_path):
+def test_absent_files_are_named_and_a_folder_is_no_checkpoint(tmp_path):
+    for name in ("w.pth", "w.safetensors"):
+        with pytest.raises(InputError, match=rf"There is no file .*{name}; check the path"):
+            read_state(tmp_path / name)
+    with pytest.raises(InputError, match=r"There is no config\.json in .*; put the model's own beside its weights"):
+        read_config(tmp_path / "config.json")
     (tmp_path / "w.safetensors").mkdir()
     with pytest.raises(InputError, match="no whole safetensors file"):
         read_state(tmp_path / "w.safetensors")
@@ -87,18 +86,10 @@ def test_configurations_that_do_not_fit_are_refused(tmp_path, text, words):
         read_config(tmp_path / "config.json")
 
 
-def test_an_absent_configuration_is_named(tmp_path):
-    with pytest.raises(InputError, match=r"There is no config\.json in .*; put the model's own beside its weights"):
-        read_config(tmp_path / "config.json")
-
-
 def test_an_uncached_hub_file_says_what_where_and_what_else(hub_cache):
     with pytest.raises(InputError, match=r"^config\.json of 'test/narrow' is neither in the hub cache") as caught:
         hub_file("test/narrow", "config.json")
     for words in (str(hub_cache), "fetch it where there is a network", "a local folder", "'seeded'", "'narrow'"):
         assert words in str(caught.value)
-
-
-def test_what_is_no_hub_id_is_said(hub_cache):
     with pytest.raises(InputError, match=r"'a/b/c' is no hub id; write it as owner/name"):
         hub_file("a/b/c", "config.json")

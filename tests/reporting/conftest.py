@@ -25,35 +25,46 @@ def broken(voice):
     return candidate
 
 
-@pytest.fixture(scope="module", params=["light", "dark"])
-def open_page(request):
-    """Return a function that opens a file, and gives the page and what it asked the network for or broke down at."""
+@pytest.fixture(scope="module")
+def browser():
+    """Return a browser."""
     sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     if CHROMIUM is None:
         pytest.skip("there is no Chromium here")
     with sync.sync_playwright() as tool:
-        browser = tool.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        context = browser.new_context(color_scheme=request.param, offline=True)
+        launched = tool.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield launched
+        launched.close()
 
-        def opened(path, before=""):
-            page, trouble = context.new_page(), []
-            page.add_init_script(before)
-            page.on("requestfailed", lambda asked: trouble.append(asked.url))
-            page.on("pageerror", lambda error: trouble.append(str(error)))
-            page.on("console", lambda said: trouble.append(said.text) if said.type in ("error", "warning") else None)
-            page.goto(path.as_uri())
-            return page, trouble
 
-        yield opened
-        browser.close()
+@pytest.fixture(scope="module")
+def open_page(browser):
+    """Return a function that opens a file, and gives the page and what it asked the network for or broke down at."""
+    context = browser.new_context(offline=True)
+
+    def opened(path, before=""):
+        page, trouble = context.new_page(), []
+        page.add_init_script(before)
+        page.on("requestfailed", lambda asked: trouble.append(asked.url))
+        page.on("pageerror", lambda error: trouble.append(str(error)))
+        page.on("console", lambda said: trouble.append(said.text) if said.type in ("error", "warning") else None)
+        page.goto(path.as_uri())
+        return page, trouble
+
+    return opened
 
 
 @pytest.fixture
 def violations():
-    """Return a function that names what axe finds serious or worse on a page."""
+    """Return a function that names what axe finds serious or worse on a page, light or dark."""
     sync = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
 
-    def found(page):
-        return [one["id"] for one in sync.Axe().run(page).response["violations"] if one["impact"] in SERIOUS]
+    def found(page, context=None):
+        names = set()
+        for scheme in ("dark", "light"):
+            page.emulate_media(color_scheme=scheme)
+            rows = sync.Axe().run(page, context=context).response["violations"]
+            names |= {one["id"] for one in rows if one["impact"] in SERIOUS}
+        return sorted(names)
 
     return found

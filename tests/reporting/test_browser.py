@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from kokoro_nb.markup import table
+from kokoro_nb.markup import ORDER, Fragment, chip, table
 from kokoro_nb.reporting.logbook import Logbook
 from kokoro_nb.reporting.report_files import Report
 from kokoro_nb.reporting.runs import RunRecord, write_run
@@ -15,7 +15,7 @@ from kokoro_nb.storage import file_digest
 
 PROSE = (
     "# Is it right?\n\nA question.\n\n```python\n"
-    + "x = 1  # long\n" * 3
+    + "def long(x): return f'{x}' + str(1.5)  # long\n" * 3
     + "y" * 300
     + "\n```\n\n|a|b|\n|-|-|\n|1|2|\n"
 )
@@ -32,6 +32,7 @@ def report(tmp_path_factory):
         log.check("finite", "All of it is finite.", 1, 1, "==", backend="eager"),
         log.skip("finite", "It is finite there too.", "macOS only", "coreml"),
         log.audio("tone", 0.1 * np.sin(np.arange(2400) / 10), 24_000),
+        Fragment("".join(map(chip, ORDER)), "chips"),
         table([{f"column {n}": "a long value " * 3 for n in range(12)}], caption="Wide"),
         log,
     ]

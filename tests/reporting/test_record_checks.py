@@ -109,9 +109,7 @@ def test_an_investigation_says_that_tapping_and_history_change_nothing(log):
         log.close()
 
 
-@pytest.mark.parametrize(
-    ("verdict", "traced"), [("pass", SimpleNamespace()), ("pass", None), ("unknown", None), ("fail", None)]
-)
+@pytest.mark.parametrize(("verdict", "traced"), [("pass", SimpleNamespace()), ("unknown", None), ("fail", None)])
 def test_a_diagnosis_by_bisection_is_one_finding_after_a_trace_too(log, verdict, traced):
     given = ("tvm", "bisection", "a delegate", verdict, (), ":exp is wrong")
     parts = {"bisection": Bisection("tvm", 2, "pass"), "investigation": traced}
@@ -142,13 +140,6 @@ def _diagnosed(**known):
 def test_remedies_are_tried_once_and_where_there_is_what_to_cure(known):
     assert _diagnosed() == (["The net"], True)
     assert _diagnosed(**known) == (["The net"], False)
-
-
-@pytest.mark.parametrize("verdict", ["pass", "fail", "unknown"])
-@pytest.mark.parametrize("output", ["pass", "fail", "unknown", None])
-def test_what_is_wrong_as_a_whole_or_in_a_part_has_a_card(verdict, output):
-    cards, _ = _diagnosed(verdict=verdict, output=output and SimpleNamespace(verdict=output))
-    assert cards == ["The net"] * ("fail" in (verdict, output))
 
 
 def test_the_first_operator_and_the_one_with_the_largest_effect_are_recorded_once_each(log):

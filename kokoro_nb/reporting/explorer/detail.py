@@ -45,14 +45,12 @@ def histogram_of(entry: Entry) -> str:
     if entry.tap is None or entry.tap.value is None:
         return f"<p>{escape(ONLY_STATISTICS)}</p>"
     values = np.asarray(entry.tap.value).reshape(-1)
-    if values.dtype.kind == "c":
-        values = np.abs(values)
+    values, what = (np.abs(values), "magnitude") if values.dtype.kind == "c" else (values, "value")
     finite = values[np.isfinite(values)]
     if not finite.size:
         return "<p>No element is finite.</p>"
     lost = values.size - finite.size
     note = f"{number(finite.size)} finite elements" + (f"; {number(lost)} not finite are left out" if lost else "")
-    what = "magnitude" if np.asarray(entry.tap.value).dtype.kind == "c" else "value"
     ends = f"<span>{number(finite.min())}</span><span>{what}</span><span>{number(finite.max())}</span>"
     legend = f"{note}. The height of a bar is the logarithm of its count."
     return f'<figure class="knb-values">{histogram(finite)}<p class="knb-ends">{ends}</p><p>{legend}</p></figure>'

@@ -74,15 +74,12 @@ def test_it_is_spoken_as_the_client_speaks(good):
     assert np.array_equal(imitate(CLIENT, good, [Request(SYMBOLS, "alto", default=True)])[0], said.played)
 
 
-def test_a_short_text_is_padded_and_stretched(good):
+def test_a_short_text_is_padded_and_stretched_and_an_unknown_symbol_dropped_yet_counted(good):
     said = ReactNativeHost(good, RULES).utter(Request("h", "alto", speed=3.0))
     assert said.values["tokens"].shape == (1, 8)
     assert said.values["text_mask"][0].tolist() == [True] * 3 + [False] * 5
     assert not said.durations[3:].any()
     assert len(said.audio) == 600 * 16
-
-
-def test_an_unknown_symbol_is_dropped_yet_counted(good):
     said = ReactNativeHost(good, RULES).utter(Request("hˈɛ☃lOlO", "alto"))
     assert int(said.values["text_mask"].sum()) == 10
     assert np.count_nonzero(said.values["tokens"]) == 7
@@ -114,23 +111,15 @@ class _Durations(_Spoilt):
         return self.after(lasting), d
 
 
-def _said(after):
-    return SYNTHESIZER, _Audio(tiny.TinySynthesizer(), after=after)
-
-
 def _lasts(**spoilt):
     return PREDICTOR, _Durations(tiny.TinyPredictor(), **spoilt)
 
 
+# what every client's audio may have wrong is tested with others
 BROKEN = {
-    "mute": (_said(lambda audio: audio * 0), "silent"),
-    "16-bit scale": (_said(lambda audio: audio * 32768), "clipped"),
-    "NaN": (_said(lambda audio: torch.log(audio - 99)), "not finite"),
-    "a frame short": (_said(lambda audio: audio[..., 600:]), "length"),
-    "two axes": (_said(lambda audio: audio.reshape(1, -1)), "output shape"),
+    "two axes": ((SYNTHESIZER, _Audio(tiny.TinySynthesizer(), after=lambda y: y.reshape(1, -1))), "output shape"),
     "mask reversed": (_lasts(before=lambda ids, mask, *rest: (ids, mask.logical_not(), *rest)), "mask reversed"),
     "padding lasts": (_lasts(before=lambda ids, mask, *rest: (ids, mask | (ids == ids), *rest)), "padding lasts"),
-    "speed unread": (_lasts(before=lambda *given: (*given[:3], given[3] / given[3])), "speed ignored"),
     "int32 durations": (_lasts(after=lambda lasting: lasting.to(torch.int32)), "output dtype"),
     "no frame for a token": (_lasts(after=lambda lasting: lasting - 2), "durations"),
 }
@@ -150,13 +139,8 @@ FILES = {
     "no program": (lambda f: (f / PREDICTOR).unlink(), "program missing"),
     "no pte": (lambda f: (f / SYNTHESIZER).write_bytes(b"no program"), "program unreadable"),
     "programs swapped": (lambda f: (f / PREDICTOR).write_bytes((f / SYNTHESIZER).read_bytes()), "schema form"),
-    "no voices": (lambda f: shutil.rmtree(f / "voices"), "voices missing"),
     "voices cut": (lambda f: (f / "voices" / "alto.bin").write_bytes(b"\0" * 1000), "voices form"),
     "128 rows": (lambda f: np.full((128, 256), 0.1, "<f4").tofile(f / "voices" / "alto.bin"), "voices rows"),
-    "style of float16": (
-        lambda f: np.full((510, 256), 0.1, "<f2").tofile(f / "voices" / "alto.bin"),
-        "voices rows",
-    ),
 }
 
 
@@ -177,12 +161,6 @@ def test_a_program_without_a_schema_is_named(folder, monkeypatch):
 def test_a_program_of_another_size_is_named(folder):
     found = check_delivery(folder, "react-native-executorch-padded").deviations
     assert {"schema size"} <= {one.rule for one in found}
-
-
-def test_a_dtype_that_is_not_read_is_refused_and_nothing_is_written(voiced, tmp_path):
-    with pytest.raises(InputError, match="reads no weights stored as int8"):
-        deliver_to(voiced, CLIENT, tmp_path / "folder", dtype="int8")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_weights_with_symbols_of_their_own_are_refused(voiced, tmp_path, monkeypatch):
@@ -225,13 +203,8 @@ def test_the_probe_says_what_the_client_feeds(tmp_path):
         said = host.utter(Request(symbols, "probe_1", 1, speed))
         for audio in (said.audio, said.played):
             read = read_probe(audio)
-            assert (read.ids, read.row, read.voice, read.hidden, read.layout) == (
-                ids,
-                len(symbols) - 1,
-                1,
-                hidden,
-                True,
-            )
+            assert (read.ids, read.row, read.voice) == (ids, len(symbols) - 1, 1)
+            assert (read.hidden, read.layout) == (hidden, True)
             assert compare_reading(read, CLIENT, ids, speed).deviations == ()
         assert (read_probe(said.audio).lead, read_probe(said.audio).tail) == (0.5, 0.5)
         assert read_probe(said.played).lead < 0.051

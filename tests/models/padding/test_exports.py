@@ -6,11 +6,9 @@ from kokoro_nb.backends.base import absence
 from kokoro_nb.models import stages, steps
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.static_buffers import widened
-from kokoro_nb.studies.coreml_complete.complete_model import REFERENCE
 from kokoro_nb.traces.parity import compare
 
-SLOW = ("executorch-xnnpack", "tvm", "coreml-reference-float32")
-RUNTIMES = ["onnxruntime", *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
+RUNTIMES = ["onnxruntime", pytest.param("executorch-xnnpack", marks=pytest.mark.slow)]
 
 
 @pytest.fixture
@@ -22,8 +20,7 @@ def prosody(shallow):
 
 
 def _run(name, module, inputs, folder):
-    backend = REFERENCE if name == REFERENCE.name else BACKENDS[name]  # coremltools takes LSTMs from a trace alone
-    return backend.load(backend.export(module, inputs, folder)).run(inputs)
+    return BACKENDS[name].load(BACKENDS[name].export(module, inputs, folder)).run(inputs)
 
 
 def _errors(name, folder, module, given, room):
@@ -53,18 +50,7 @@ def test_pitch_and_energy_come_out_of_a_runtime_as_without_padding(name, shallow
             assert found <= max(2 * own, 1e-5)  # the second: eager's own limit, where the runtime is bit for bit eager
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["onnxruntime", *SLOW])
-def test_audio_comes_out_of_a_runtime_as_without_padding(name, shallow, shallow_case, tmp_path):
-    _skip_if_absent(name)
-    decoder = shallow.model.decoder
-    with torch.no_grad(), patched(shallow.model, EXPORT_PATCHES):
-        given = stages.from_har_inputs(decoder, shallow_case.decoder_inputs(12))
-        ((own, found),) = _errors(name, tmp_path, stages.FromHarStage(decoder), given, room=16)
-    assert found <= max(2 * own, 1e-5)
-
-
-@pytest.mark.parametrize("name", RUNTIMES[:-1])  # a trace, for Core ML, takes inputs by place or by name, not both
+@pytest.mark.parametrize("name", RUNTIMES)
 def test_durations_come_out_of_a_runtime_identical(name, shallow, tmp_path):
     _skip_if_absent(name)
     draw = torch.Generator().manual_seed(0)

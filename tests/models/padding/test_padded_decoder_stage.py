@@ -54,14 +54,6 @@ def test_in_float64_nothing_but_rounding_is_left(on, narrow, narrow_case, in_dou
     assert whole < 1e-9  # atan2 of bins that hold nothing but rounding enlarges it
 
 
-@pytest.mark.slow
-def test_at_full_size(seeded, narrow_case):
-    draw = torch.Generator().manual_seed(0)
-    inputs = narrow_case.decoder_inputs(24) | {"asr": torch.randn(1, 512, 24, generator=draw)}
-    with torch.no_grad(), patched(seeded.model, EXPORT_PATCHES):
-        assert max(_errors(seeded.model, inputs, 48)) <= LIMIT
-
-
 @pytest.mark.parametrize("length", [2, 3, 7, 8])
 def test_one_buffer_serves_every_length(narrow, narrow_case, length):
     with torch.no_grad(), patched(narrow.model, EXPORT_PATCHES):

@@ -54,21 +54,6 @@ def test_every_stage_is_the_package_s_without_padding(narrow, sentence, tokens, 
     _assert_same(_padded(narrow.model, given, room), expected, tokens)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("tokens", range(1, 513))
-def test_every_length_in_its_bucket(narrow, sentence, tokens):
-    given = sentence(tokens)
-    room = next(bucket for bucket in BUCKETS if bucket >= tokens)
-    _assert_same(_padded(narrow.model, given, room), _original(narrow.model, given), tokens)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("tokens", [1, 60, 510])
-def test_at_full_size(seeded, sentence, tokens):
-    given = sentence(tokens)
-    _assert_same(_padded(seeded.model, given, 512), _original(seeded.model, given), tokens)
-
-
 def test_in_float64_nothing_but_rounding_is_left(narrow, sentence, in_double):
     model, given = snapshot(narrow.model, double=True), sentence(11)
     given |= {"ref_s": given["ref_s"].double(), "speed": given["speed"].double()}
@@ -84,12 +69,6 @@ def test_the_stage_of_durations_is_its_parts(narrow, sentence, patches):
         pred_dur, d, t_en = DurationStage(narrow.model)(ids, length, given["ref_s"], given["speed"])
     whole = {"pred_dur": pred_dur, "d": d, "t_en": t_en, "encoded": _padded(narrow.model, given, 16)["encoded"]}
     _assert_same(whole, _original(narrow.model, given), 9)
-
-
-def test_parts_keep_their_names_and_weights(narrow):
-    stage, model = DurationStage(narrow.model), narrow.model
-    assert set(stage.state_dict()) == {name for name in model.state_dict() if not name.startswith("decoder.")}
-    assert all(part is dict(model.named_modules())[name] for name, part in stage.named_modules() if name)
 
 
 def test_the_exported_graph_names_the_eager_modules_and_asks_no_value(narrow, sentence):

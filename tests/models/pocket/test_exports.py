@@ -8,7 +8,6 @@ import torch
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.base import absence
 from kokoro_nb.backends.exported import export_program
-from kokoro_nb.models.other_layers import tanh_gelu_written_out
 from kokoro_nb.models.pocket import flow_and_mimi, transformer
 
 STEPS = ["text", "conditioning step", "conditioning backbone", "language model", "flow", "mimi"]
@@ -77,18 +76,3 @@ def test_the_graph_asks_no_value_and_writes_nowhere(pocket, name, write):
 @pytest.mark.parametrize("name", STEPS)
 def test_onnx_runtime_gives_back_every_output(pocket, name, tmp_path):
     assert max(_errors("onnxruntime", *_step(pocket, name), tmp_path).values()) < 1e-5
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "write"), FORMS)
-@pytest.mark.parametrize("backend", ["onnxruntime", "executorch-portable", "tvm"])
-def test_a_runtime_gives_back_every_output(pocket, backend, name, write, tmp_path):
-    assert max(_errors(backend, *_step(pocket, name, write), tmp_path).values()) < 1e-5
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "write"), FORMS)
-@pytest.mark.parametrize("backend", ["executorch-xnnpack", "coreml-reference-float32"])
-def test_with_the_gelu_written_out_a_runtime_gives_back_every_output(pocket, backend, name, write, tmp_path):
-    with tanh_gelu_written_out():
-        assert max(_errors(backend, *_step(pocket, name, write), tmp_path).values()) < 1e-5

@@ -106,10 +106,8 @@ def test_too_little_room_is_refused(pocket, said, host, steps):
     with pytest.raises(InputError, match="384 positions, the cache of Mimi's decoder has 64"):
         speak(steps, small, said)
 
-
-def test_an_empty_text_or_host_is_refused(pocket, voice):
     with pytest.raises(InputError, match="no text to say"):
-        utterance(pocket, "  ", voice)
+        utterance(pocket, "  ", said.voice)
     with pytest.raises(InputError, match="give 1 or more"):
         host_of(pocket, 20, 0, 16)
 

@@ -55,13 +55,6 @@ def test_it_is_small_and_says_what_it_holds(pocket):
     assert not pocket.training
 
 
-@pytest.mark.slow
-def test_the_default_model_has_its_full_size():
-    model = load_pocket("seeded")
-    # 89.4 M of the language model, 20.1 M of the codec
-    assert sum(p.numel() for p in model.parameters()) == 109_501_826
-
-
 @pytest.mark.parametrize("name", _names())
 def test_every_configuration_of_the_package_has_a_decoder_that_the_step_knows(name):
     config = packaged_config(name)["mimi"]
@@ -100,12 +93,9 @@ def test_the_tokenizer_reads_any_text(pocket, text):
     assert pocket.flow_lm.conditioner.tokenizer.decode(ids) == unicodedata.normalize("NFKC", text).strip()
 
 
-def test_a_tokenizer_too_small_for_all_bytes_is_refused(tmp_path):
+def test_a_tokenizer_or_a_configuration_that_cannot_be_is_refused(tmp_path):
     with pytest.raises(InputError, match="at least 320"):
         train_tokenizer(300, tmp_path)
-
-
-def test_an_unknown_configuration_is_refused():
     with pytest.raises(InputError, match=r"no configuration 'klingon'; use 'narrow', 'seeded' or one of .*english"):
         load_pocket("klingon")
 
@@ -119,10 +109,6 @@ def test_a_configuration_of_another_form_is_refused(spoil):
 
 
 def test_loading_leaves_the_number_of_threads_alone():
-    code = (
-        "import importlib, sys, torch; torch.set_num_threads(2); import kokoro_nb.models.pocket; "
-        "ours = torch.get_num_threads(); importlib.reload(sys.modules['pocket_tts.models.tts_model']); "
-        "print(ours, torch.get_num_threads())"
-    )
+    code = "import torch; torch.set_num_threads(2); import kokoro_nb.models.pocket; print(torch.get_num_threads())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["2", "1"]  # the second is the package left to itself
+    assert done.stdout.split() == ["2"]  # the package left to itself sets 1

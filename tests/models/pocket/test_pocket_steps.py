@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from kokoro_nb.backends.exported import snapshot
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.pocket import flow_and_mimi, transformer
 from kokoro_nb.models.pocket.flow_and_mimi import ConditioningStep, OtherConditioningStep
@@ -48,13 +47,6 @@ def test_a_configuration_with_shared_heads_is_the_package_s_too(drive):
     _assert_the_same(drive.steps(model, voice, 10), drive.package(model, voice, 10), drive)
 
 
-@pytest.mark.slow
-def test_at_full_size_fifty_frames_are_the_package_s(drive):
-    model = load_pocket("english")
-    voice = torch.randn(1, 5, model.flow_lm.dim, generator=torch.Generator().manual_seed(7))
-    _assert_the_same(drive.steps(model, voice, FRAMES), drive.package(model, voice, FRAMES), drive)
-
-
 def test_one_by_one_the_frames_are_the_package_s_too(pocket, voice, drive):
     _assert_the_same(drive.steps(pocket, voice, 10, one_by_one=True), drive.package(pocket, voice, 10), drive)
 
@@ -91,15 +83,6 @@ def test_the_scale_of_the_latents_is_the_model_s_and_stays_apart_from_it(pocket)
     assert names == {
         name for name, _ in pocket.mimi.named_parameters() if not name.startswith(("encoder", "downsample"))
     }
-
-
-def test_in_float64_the_steps_compute_in_float64(pocket, voice):
-    one = snapshot(flow_and_mimi.ConditioningStep(pocket), double=True)
-    empty = transformer.flow_lm_state(pocket, 8)
-    cache, _ = one(voice[:, :1].double(), empty["cache"].double(), empty["position"] + 3)
-    single, _ = flow_and_mimi.ConditioningStep(pocket)(voice[:, :1], empty["cache"], empty["position"] + 3)
-    assert cache.dtype == torch.float64
-    assert 0 < (cache - single).abs().max() < 1e-5
 
 
 @pytest.mark.parametrize("start", [0, 7])

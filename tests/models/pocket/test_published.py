@@ -64,14 +64,9 @@ def _less(state):
     ("change", "about", "said"),
     [
         (_nan, {}, "'flow_lm.bos_emb' of .*pocket.yaml holds NaN or infinity; the file is damaged"),
-        (
-            _less,
-            {},
-            "PocketTTS cannot be loaded from .*pocket.yaml .RuntimeError: .*use the configuration, the weights",
-        ),
+        (_less, {}, "cannot be loaded from .*pocket.yaml .RuntimeError: .*use the configuration, the weights"),
         (None, {"weights_path": None}, "names no weights; set weights_path, or use 'narrow'"),
         (None, {"weights_path": "absent.safetensors"}, "There is no file absent.safetensors, which .* names"),
-        (None, {"mimi": {}}, "PocketTTS cannot be loaded from .*pocket.yaml"),
     ],
 )
 def test_what_does_not_fit_is_refused(files, change, about, said):

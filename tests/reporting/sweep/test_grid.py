@@ -118,7 +118,6 @@ BAD = {
     "no TOML": ("notebook = ", "cannot be read as TOML"),
     "unknown key": ('notebook = "01"\nworkers = 2', "no 'workers'; it may have notebook, grid"),
     "no notebook": ("[grid]\nnumber = [1]", "'notebook' of a sweep has to be"),
-    "notebook as a number": ("notebook = 13", "'notebook' of a sweep has to be"),
     "grid that is no table": ('notebook = "01"\ngrid = 3', "begin it with [grid]"),
     "one value in the grid": ('notebook = "01"\n[grid]\nnumber = 3', "a single one goes into [fixed]"),
     "a value twice": ('notebook = "01"\n[grid]\nnumber = [3, 4, 3]', "has the value 3 twice; leave one out"),
@@ -128,7 +127,6 @@ BAD = {
     "requires without parameter": ('notebook = "01"\n[requires]\nbackend.a = "a"', "neither in [grid] nor in [fixed]"),
     "requires without value": ('notebook = "01"\n[fixed]\nb = 1\n[requires]\nb = "a"', "needs a value of 'b'"),
     "fewer than no retries": ('notebook = "01"\nretries = -1', "a whole number, 0 or more, not -1"),
-    "retries as a truth": ('notebook = "01"\nretries = true', "a whole number, 0 or more, not True"),
     "no time at all": ('notebook = "01"\ntimeout = 0', "a number of seconds above 0, not 0"),
 }
 

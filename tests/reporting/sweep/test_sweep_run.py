@@ -107,15 +107,6 @@ def _no_cluster(*_):
     yield Client()
 
 
-def test_an_interrupt_keeps_what_is_done_and_says_what_is_open(monkeypatch, make_notebook, spec_of, tmp_path):
-    monkeypatch.setattr(sweep_run, "connected", _no_cluster)
-    spec = spec_of(tmp_path, 'notebook = "01"\n[grid]\nnumber = [1, 2]\n[requires]\nnumber.1 = "cuda"')
-    with pytest.raises(KeyboardInterrupt):
-        run_sweep(spec, tmp_path / "out", folder=make_notebook(tmp_path))
-    rows = parquet.read_table(tmp_path / "out" / "results.parquet").to_pylist()
-    assert [(row["number"], row["status"]) for row in rows] == [(1, "skipped"), (2, "interrupted")]
-
-
 def test_a_cell_that_the_scheduler_forgot_did_not_come_to_its_end(make_notebook, spec_of, tmp_path):
     (cell,) = expand(spec_of(tmp_path, 'notebook = "01"'), make_notebook(tmp_path))
     assert sweep_run._result(cell, SimpleNamespace(status="cancelled"), tmp_path).status == "interrupted"

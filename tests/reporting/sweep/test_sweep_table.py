@@ -54,13 +54,6 @@ def test_there_is_a_row_for_each_finding_and_one_for_a_cell_without(results, tmp
     assert rows[3]["seconds"] is None
 
 
-def test_pandas_reads_it(results, tmp_path):
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.read_parquet(write_table(tmp_path / "results.parquet", results, tmp_path / "cells"))
-    assert frame.groupby("number").size().to_dict() == {1: 2, 2: 1, 3: 1}
-    assert frame["value"].dtype == "float64"
-
-
 def test_a_parameter_gives_way_to_a_column_of_its_name(make_notebook, spec_of, tmp_path):
     folder = make_notebook(tmp_path, parameters='limit = 0\nkind = ""\nmixed = 0\nlisted = []')
     text = 'notebook = "01"\n[grid]\nlimit = [7, 8]\nmixed = [1, "a", [2]]\n[fixed]\nlisted = ["x"]'

@@ -1,7 +1,6 @@
 import pytest
-import torch
 
-from kokoro_nb.models import rewrites, token_cuts
+from kokoro_nb.models import token_cuts
 from kokoro_nb.studies.coreml_complete.replacements import replacements
 
 # of the peak, float32: packed or not, the same operators; the transform's bound is that of its patches
@@ -35,18 +34,3 @@ def test_one_that_is_wrong_is_seen(narrow, narrow_case, monkeypatch):
     monkeypatch.setattr(token_cuts, "text_features", lambda *given: own(*given).roll(1, dims=-1))
     wrong = [one.name for one in replacements(narrow.model, narrow_case, calls=1) if one.error > 1e-2]
     assert wrong == ["TextEncoder (text_encoder)"]
-
-
-def test_a_wrong_phase_is_seen(narrow, narrow_case, monkeypatch):
-    class WithoutAngles:
-        """PyTorch, but that every angle is 0."""
-
-        def __getattr__(self, name):
-            return getattr(torch, name)
-
-        def atan2(self, y, x):
-            return torch.zeros_like(torch.atan2(y, x))
-
-    monkeypatch.setattr(rewrites, "torch", WithoutAngles())
-    wrong = [one.name for one in replacements(narrow.model, narrow_case, calls=1) if one.error > 1e-2]
-    assert wrong == ["TorchSTFT.transform (decoder.generator.stft)"]

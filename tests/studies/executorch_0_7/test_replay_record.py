@@ -47,26 +47,10 @@ def test_a_trial_that_was_not_replayed_is_reported():
         replace(recorded(), outcomes=()).outcome(SYMPTOM)
 
 
-def test_what_was_recorded_of_the_old_version():
-    found = recorded()
-    assert (found.versions["executorch"], found.versions["torch"]) == ("0.7.0", "2.8.0")
-    assert "narrow" in found.weights
-    assert [outcome.trial for outcome in found.outcomes] == list(TRIALS)
-    assert all(outcome.eager_finite == 1 for outcome in found.outcomes)
-    verdicts = {outcome.trial: outcome.verdict for outcome in found.outcomes}
-    assert verdicts[SYMPTOM] == "not finite"
-    assert verdicts[NORM] == "depends on history"
-    assert verdicts[MENDED] == "right"
-    written = ["two_pass_norm" in trial.patches for trial in CONTROLS]
-    assert [verdicts[trial] == "right" for trial in CONTROLS] == written
-    assert [verdicts[trial] for trial in LAYOUT] == ["no result", "right", "right"]
-    assert "dim order" in found.outcome(LAYOUT[0]).error
-    assert math.isnan(found.outcome(SYMPTOM).first.of_peak)
-
-
 def test_what_was_recorded_of_today_is_right_in_every_trial_and_stands_beside_the_old():
     found = replays()
-    assert [outcome.trial for outcome in found.today.outcomes] == list(TRIALS)
+    for record in (found.old, found.today):
+        assert [outcome.trial for outcome in record.outcomes] == list(TRIALS)
     assert {outcome.verdict for outcome in found.today.outcomes} == {"right"}
     assert found.today.weights == found.old.weights
     assert [row["verdict"] for row in found.rows([NORM])] == ["depends on history", "right"]

@@ -1,5 +1,3 @@
-import re
-
 import numpy as np
 import pytest
 import torch
@@ -89,11 +87,10 @@ def test_nan_in_the_valid_part_is_a_leak(inputs):
     assert np.isnan(leaks[0].change)
 
 
-@pytest.mark.parametrize("buckets", [(6,), (12, 5), ()])
-def test_a_bucket_that_holds_no_padding_is_refused(buckets, inputs):
-    told = re.escape(f"The buckets {list(buckets)} must be larger than the 6 that are valid")
-    with pytest.raises(InputError, match=told):
-        padding_audit(Block(), inputs, VALID, buckets, widen=_widen)
+def test_a_bucket_that_holds_no_padding_is_refused(inputs):
+    for buckets in ((6,), (12, 5), ()):
+        with pytest.raises(InputError, match=r"The buckets \[.*\] must be larger than the 6 that are valid"):
+            padding_audit(Block(), inputs, VALID, buckets, widen=_widen)
 
 
 def test_the_variance_of_a_norm_falls_with_the_share_of_padding(inputs):

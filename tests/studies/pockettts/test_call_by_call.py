@@ -66,14 +66,6 @@ def test_where_it_hides_nowhere_no_row_says_so(brief):
     assert [each.hidden for each in effects(BUGS["end_off_by_one"], brief, (1,))] == [False]
 
 
-def test_padding_is_counted(tried, brief):
-    found = effect(BUGS["padding_counted"], brief, "")
-    spare = -tried.embeddings.shape[1] % tried.host.room
-    assert found.position == found.check == spare > 0
-    assert found.read.max_error == 0  # what is written is right: what comes behind it is not
-    assert found.latents.of_peak > 1e-2
-
-
 def test_nan_stays_nan_in_the_table(brief):
     row = effect(BUGS["nan_cache"], brief, "").as_dict()
     assert row["audio finite (%)"] == 0

@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 
 from kokoro_nb.models.pocket import flow_and_mimi
-from kokoro_nb.models.pocket.pocket_steps import draw_noise
 from kokoro_nb.models.pocket.transformer import STREAMS
-from kokoro_nb.studies.pockettts.conversions import PackageStep, converted, flexible
+from kokoro_nb.studies.pockettts.conversions import converted
 from kokoro_nb.studies.pockettts.package_reference import last_calls
-from kokoro_nb.studies.pockettts.whole_model import whole_model
 
 
 @pytest.fixture(scope="module")
@@ -16,51 +14,9 @@ def calls(right):
     return last_calls(right.calls)
 
 
-def test_scatter_is_no_obstacle_to_onnx(pocket, calls):
-    found = converted("onnxruntime", flow_and_mimi.ConditioningStep(pocket, "scatter"), calls["conditioning step"])
-    assert found.error < 1e-5
-    assert str(found).startswith("converts, ")
-
-
-def test_the_package_s_own_state_is_one(pocket, calls):
-    found = converted("onnxruntime", PackageStep(pocket), calls["conditioning step"])
-    assert found.failure.rung == "exported"
-    assert "data-dependent" in found.failure.message.lower()
-
-
 def test_what_cannot_run_here_is_skipped(pocket, calls):
     found = converted("executorch-vulkan", flow_and_mimi.TextEmbedding(pocket), calls["text"])
     assert str(found).startswith("SKIP: ")
-
-
-def test_a_free_length_converts_without_scatter_only(pocket, calls):
-    assert flexible(flow_and_mimi.ConditioningBackbone(pocket, "one_hot"), calls["conditioning"]) == "converts"
-    refused = flexible(flow_and_mimi.ConditioningBackbone(pocket, "scatter"), calls["conditioning"])
-    assert refused.startswith("AssertionError: without a text (in scatter_gather.py")
-
-
-@pytest.fixture(scope="module")
-def whole(pocket, said):
-    # seeds of which two let the speech end before its sixteen frames are over
-    return whole_model(pocket, [replace(said, sampler=1, noise=draw_noise(pocket, 16, seed)) for seed in (3, 4, 5)])
-
-
-@pytest.mark.slow  # the notebook executes it
-def test_a_trace_keeps_the_loop_of_its_example(whole):
-    traced = whole[0]
-    assert traced.failure is None
-    assert len(set(traced.expected)) > 1  # the package ends where the noise leads it
-    assert set(traced.found) == {traced.expected[0]}
-    assert traced.wrong() == sum(frames != traced.expected[0] for frames in traced.expected) > 0
-    assert "where the package makes" in traced.outcome
-
-
-@pytest.mark.slow  # the notebook executes it
-def test_torch_export_refuses_it(whole):
-    exported = whole[2]
-    assert exported.failure.rung == "exported"
-    assert "data-dependent" in exported.failure.message.lower()
-    assert exported.wrong() == 0
 
 
 def test_the_steps_are_the_package_s_in_every_tensor(right):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.patches import EXPORT_PATCHES, PATCHES
+from kokoro_nb.models.patches import PATCHES
 from kokoro_nb.storage import json_ready
 from kokoro_nb.studies.repair import smallest_set as module
 from kokoro_nb.studies.repair.patch_trials import FELL, UNFAITHFUL, WORKS, PatchTrial, StageOutcome
@@ -111,18 +111,7 @@ def test_bad_input_is_refused_and_an_absent_backend_told(narrow, narrow_case, mo
     monkeypatch.setattr(module, "backend", lambda _: Absent())
     assert repair(narrow.model, narrow_case, "tvm").absent == "not installed."
 
-
-def test_eager_needs_the_noise_alone(narrow, narrow_case, tmp_path):
-    found = repair(narrow.model, narrow_case, "eager", folder=tmp_path)
-    assert found.minimal == ("explicit_noise",)  # without it every call draws its own
-    assert found.proven
-    assert found.left_out[0].kind == found.unpatched.kind == "not repeatable"
-    # CustomSTFT alone is another model than the one that is exported: with exact_istft it is the same
-    assert _kinds(found)["custom_stft"] == HARMFUL
-    assert next(use.how for use in found.uses if use.patch == "custom_stft").startswith("transform: error 0.0")
-
-
-def test_a_proof_in_which_a_set_works_is_no_proof():
+    # a proof in which a set works is no proof
     good = Oracle(lambda _: True)
     found = PatchRepair("x", found=good(("floor_phase",), True), left_out=(good((), True),))
     assert not found.proven
@@ -150,14 +139,3 @@ def test_the_table_is_patches_by_backends_and_says_where_the_catalogue_is_wrong(
     assert found["coreml-reference-float32", "custom_stft"]["catalogue"] == "needed"
     assert absent.verdict == "skip"
     assert absent.as_dict()["how"] == "not installed."
-
-
-@pytest.mark.slow
-def test_onnxruntime_from_the_whole_catalogue(narrow, narrow_case, tmp_path):
-    found = repair(narrow.model, narrow_case, "onnxruntime", patches=EXPORT_PATCHES, folder=tmp_path)
-    assert found.minimal == ("explicit_noise", "custom_stft", "exact_istft")
-    assert found.proven
-    assert [trial.kind for trial in found.left_out] == ["not repeatable", FELL, UNFAITHFUL]
-    again = repair(narrow.model, narrow_case, "onnxruntime", folder=tmp_path)
-    assert again.minimal == found.minimal
-    assert again.found == found.found  # every outcome was on disk

@@ -37,20 +37,11 @@ def values(snr=60.0, off=0.1, finite=100.0):
 HEALTHY = [values(), values(snr=50.0, off=-0.2)]
 
 
-def test_what_is_as_near_as_healthy_versions_is_not_noticed():
-    assert noticed_by(HEALTHY, [values(snr=45.0, off=0.39)]) == ()
-
-
-def test_each_measure_notices_beyond_the_margin_in_its_own_direction():
+def test_a_fault_is_noticed_beyond_what_healthy_versions_have_in_every_utterance():
+    assert noticed_by(HEALTHY, [values(snr=45.0, off=0.39)]) == (), "as near as healthy ones"
     assert noticed_by(HEALTHY, [values(off=-0.41)]) == tuple(name for name in MEASURES if name != "SNR")
-    assert noticed_by(HEALTHY, [values(snr=43.0)]) == ("SNR",)
-
-
-def test_a_fault_must_be_noticed_in_every_utterance():
+    assert noticed_by(HEALTHY, [values(snr=43.0)]) == ("SNR",), "in its own direction"
     assert noticed_by(HEALTHY, [values(off=9.0, snr=0.0), values()]) == ()
-
-
-def test_what_is_not_finite_is_noticed_by_that_alone():
     nothing = math.nan
     assert noticed_by(HEALTHY, [values(off=nothing, snr=nothing, finite=99.9)]) == (FINITE,)
     assert noticed_by(HEALTHY, [values(off=nothing, snr=nothing)]) == ()

@@ -43,13 +43,10 @@ def test_words_begin_and_end_where_their_phonemes_do():
     # a frame is 25 ms; the pad token lasts 4 frames
     assert [(word.begin, word.end) for word in words] == [pytest.approx((0.1, 0.2)), pytest.approx((0.3, 0.4))]
 
-
-def test_the_last_word_needs_no_full_stop():
+    # the last word needs no full stop
     (word,) = word_times(utterance("ab", (4, 2, 2, 9)))
     assert (word.begin, word.end) == pytest.approx((0.1, 0.2))
 
-
-def test_symbols_without_a_token_are_refused():
     with pytest.raises(InputError, match="some symbols are not in the table"):
         word_times(utterance("abcdefgh"))
 
