@@ -282,3 +282,23 @@ def checksums(folder: str | Path, but: Collection[str] = ()) -> dict[str, dict[s
 def checksum(path: Path) -> dict[str, Any]:
     """Return size and SHA-256 of a file."""
     return {"bytes": path.stat().st_size, "sha256": file_digest(path)}
+
+
+def read_arrays(path: Path) -> dict[str, Any]:
+    """Read the arrays of an ``.npz`` file by name.
+
+    Raises
+    ------
+    InputError
+        If it is absent, damaged, no such file, or holds objects.
+    """
+    import zipfile
+    import zlib
+
+    import numpy as np
+
+    try:
+        with np.load(path, allow_pickle=False) as saved:
+            return {name: saved[name] for name in saved.files}
+    except (OSError, ValueError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(f"{path} is no .npz file of arrays by name; write it with numpy.savez.") from error

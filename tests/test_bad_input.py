@@ -76,6 +76,17 @@ def test_bad_input_is_reported_in_one_sentence(narrow, narrow_case, tmp_path, hu
     assert _faults(str(caught.value)) == []
 
 
+def test_what_is_no_such_sentence_is_seen():
+    for message, fault in {
+        "There is no voice 'x'": "no full stop at its end",
+        "There is no voice 'x'. Use another; or none.": "more than one sentence",
+        "There is no voice 'x'.": "nothing after what is wrong: how to mend it",
+        "There is no voice 'x';\nuse another.": "more than one line",
+        "no voice; use another.": "no capital at its beginning",
+    }.items():
+        assert fault in _faults(message)
+
+
 def test_what_a_damaged_file_holds_neither_breaks_the_line_nor_fills_the_screen():
     assert str(InputError("There is no 'a\n  b'; look.")) == "There is no 'a b'; look."
     path = "/".join(["folder"] * 40)

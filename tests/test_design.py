@@ -105,6 +105,9 @@ def test_no_two_public_classes_share_a_name():
     found = [(name, path) for path in MODULES for name in _public_classes(path.read_text(encoding="utf-8"))]
     assert len(found) > 100
     assert _shared(found) == {}
+    files = (PACKAGE / "models" / "a.py", PACKAGE / "traces" / "a.py")  # and one that is shared is seen
+    assert _public_classes("class Step:\n    class Inner:\n        pass\nclass _Own:\n    pass") == ["Step"]
+    assert _shared(("Step", path) for path in files) == {"Step": ["kokoro_nb/models/a.py", "kokoro_nb/traces/a.py"]}
 
 
 @pytest.mark.parametrize(
@@ -121,11 +124,30 @@ def test_runtimes_are_imported_where_they_are_used(path):
     assert _heavy_imports(path.read_text(encoding="utf-8")) == []
 
 
+def test_a_heavy_import_is_seen_at_the_top_alone():
+    assert _heavy_imports("import onnxruntime as ort") == ["onnxruntime"]
+    assert _heavy_imports("try:\n    from executorch.runtime import Runtime\nexcept ImportError:\n    pass") == [
+        "executorch"
+    ]
+    assert _heavy_imports("class A:\n    import whisper") == ["whisper"]
+    assert _heavy_imports("def f():\n    import librosa") == []
+    assert _heavy_imports("if TYPE_CHECKING:\n    import librosa") == []
+
+
 @pytest.mark.parametrize("module", ["kokoro_nb", "kokoro_nb.__main__"])
 def test_importing_the_package_loads_neither_torch_nor_a_runtime(module):
     code = f"import sys, {module}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"torch", "numpy", "onnx", "kokoro", "transformers", "matplotlib", *HEAVY} & set(done.stdout.split())
+
+
+def test_there_are_notebooks():
+    assert [path.name[:2] for path in NOTEBOOKS][:5] == ["00", "01", "02", "03", "04"]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_has_the_form_of_all(path):
+    assert _faults(json.loads(path.read_text(encoding="utf-8"))) == []
 
 
 def _package_use(notebook, study):
@@ -143,11 +165,56 @@ def _package_use(notebook, study):
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_has_the_form_of_all_and_imports_the_package_and_its_own_study_alone(path):
-    notebook = json.loads(path.read_text(encoding="utf-8"))
-    assert _faults(notebook) == []
+def test_a_notebook_imports_the_package_and_its_own_study_alone(path):
     study = path.stem[3:]  # it is named after the notebook, without its number
-    others, names = _package_use(notebook, study)
-
+    others, names = _package_use(json.loads(path.read_text(encoding="utf-8")), study)
     assert others == []
     assert 1 <= len(names) <= 8, sorted(names)
+
+
+def test_what_a_notebook_imports_besides_is_seen():
+    source = "import kokoro_nb as nb\nfrom kokoro_nb.studies import export as study\nnb.capture(study.b, study.b.c)"
+    assert _package_use({"cells": [_cell("code", source)]}, "export") == ([], {"nb.capture", "study.b"})
+    for line in (
+        "from kokoro_nb.models import case",
+        "from kokoro_nb.studies import voice as study",
+        "import kokoro_nb",
+    ):
+        assert _package_use({"cells": [_cell("code", source), _cell("code", line)]}, "export")[0] == [line]
+
+
+def _cell(kind, source, **more):
+    cell = {"cell_type": kind, "metadata": {}, "source": source, **more}
+    return {"outputs": [], "execution_count": None, **cell} if kind == "code" else cell
+
+
+def _good():
+    return [
+        _cell("markdown", "# 01 Title\n\n**Does it hold?**"),
+        _cell("code", "weights = 'narrow'\nout_dir = ''", metadata={"tags": ["parameters"]}),
+        _cell("code", "print(weights)"),
+        _cell("markdown", "## What this does not show\n\nAnything."),
+    ]
+
+
+LONG = "\n".join(f"a{i} = {i}" for i in range(16))
+SPOILT = {
+    "has outputs": lambda cells: cells[2].update(outputs=[{"output_type": "stream"}]),
+    "has execution counts": lambda cells: cells[2].update(execution_count=3),
+    "has not one cell tagged parameters": lambda cells: cells[2].update(metadata={"tags": ["parameters"]}),
+    "has more than 40 cells": lambda cells: cells.extend([_cell("markdown", "x")] * 37),
+    "has a code cell of more than 15 lines": lambda cells: cells[2].update(source=LONG),
+    "has code cells of more than 5 lines in the median": lambda cells: cells[2].update(source="\n" * 10),
+    "has a function of more than 10 lines": lambda cells: cells[2].update(source="def f():\n" + "    a = 1\n" * 10),
+    "does not begin with a title and a question": lambda cells: cells[0].update(source="# 01 Title"),
+    "does not end with what it does not show": lambda cells: cells.pop(),
+    "does not declare weights and out_dir": lambda cells: cells[1].update(source="weights = 'narrow'"),
+}
+
+
+@pytest.mark.parametrize("fault", SPOILT)
+def test_every_fault_of_a_notebook_is_seen(fault):
+    cells = _good()
+    assert _faults({"cells": cells}) == []
+    SPOILT[fault](cells)
+    assert fault in _faults({"cells": cells})

@@ -66,12 +66,16 @@ def test_a_module_changes_nothing_in_another_package(path):
 
 
 SOURCES = {
+    "from torch.fx import GraphModule\nGraphModule.recompile = print": "GraphModule.recompile",
     "import torch\ntorch.nn.Conv1d.forward = print": "torch.nn.Conv1d.forward",
     "from unittest.mock import patch\nimport torch\npatch.object(torch, 'sin', print)": "patch.object",
     "import sys\nsys.modules['spacy'] = None": "sys.modules['spacy']",
     "import gc\ngc.set_threshold(9)": "gc.set_threshold",
     "import torch\nsetattr(torch.Tensor, 'abs', print)": "setattr(torch.Tensor, 'abs', print)",
+    "from coremltools.x import REGISTRY\nREGISTRY.names.update({})": "REGISTRY.names.update",
     "from coremltools.x import register_pass\n@register_pass(name='x')\nclass A: ...": "register_pass",
+    "from executorch.x import cached\ncached.cache_clear()": "",
+    "import gc\ngc.collect()": "",
     "import os\nos.environ['X'] = '1'": "",
     "import torch\nx = torch.zeros(3)\nx[0] = 1.0": "",
 }

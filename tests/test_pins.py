@@ -15,6 +15,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 ENVIRONMENT = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))
 PIN = re.compile(r"([A-Za-z0-9._-]+)==([\w.]+)")
 
+
 SOURCES = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "kokoro_nb").rglob("*.py"))}
 UNIMPORTED = {
     "jupyterlab": "make lab starts it",
@@ -45,10 +46,15 @@ def _canonical(name):
     return re.sub("[-_.]+", "-", name).lower()
 
 
-def test_conda_and_pip_install_the_same():
-    (pip,) = (entry["pip"] for entry in ENVIRONMENT["dependencies"] if isinstance(entry, dict))
-    assert PROJECT["dependencies"] == pip
+def _pip(environment):
+    return next(entry["pip"] for entry in environment["dependencies"] if isinstance(entry, dict))
 
+
+def test_conda_and_pip_install_the_same():
+    assert PROJECT["dependencies"] == _pip(ENVIRONMENT)
+
+
+def test_conda_brings_a_python_that_the_project_takes():
     assert ENVIRONMENT["name"] == PROJECT["name"]
     assert ENVIRONMENT["channels"] == ["conda-forge"]
     assert "python=3.11" in ENVIRONMENT["dependencies"]
@@ -67,6 +73,9 @@ def test_what_is_imported_is_declared():
     requirements = [*PROJECT["dependencies"], *extras["qnn"], *extras["clients"]]
     found = {path.relative_to(ROOT): _undeclared(source, requirements) for path, source in SOURCES.items()}
     assert {path: names for path, names in found.items() if names} == {}
+    source = "import yaml\ndef late():\n    from PIL import Image\n    import os, numpy.linalg"
+    assert _undeclared(source, ["numpy==2"]) == ["PIL", "yaml"], "one is seen wherever it is"
+    assert _undeclared(source, ["numpy==2", "pillow==13", "PyYAML==6"]) == []
 
 
 def test_every_pin_is_imported_or_says_why_not():

@@ -87,8 +87,24 @@ def test_no_room_knows_what_it_must_not(edges):
     assert len(edges) > 100
     assert {_room(name) for name in edges} == set(FLOORS), "every room has its place"
     assert _unwanted(edges) == []
+
+
+def test_every_folder_is_a_room():
     assert {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").is_file()} <= set(FLOORS)
 
 
 def test_there_is_no_circle_of_imports(edges):
     assert _circle(edges) == []
+
+
+def test_both_are_seen():
+    sources = {"kokoro_nb": "", "kokoro_nb.models.a": "def late():\n    from kokoro_nb.models import b"}
+    sources["kokoro_nb.models.b"] = "if TYPE_CHECKING:\n    from kokoro_nb.models.a import name"
+    sources["kokoro_nb.backends"] = "import kokoro_nb.models.a"
+    sources["kokoro_nb.storage"] = "importlib.import_module('kokoro_nb.backends')"
+    edges = _edges(sources)
+    assert _unwanted(edges) == [
+        ("kokoro_nb.backends", "kokoro_nb.models.a"),
+        ("kokoro_nb.storage", "kokoro_nb.backends"),
+    ]
+    assert {*_circle(edges)} == {"kokoro_nb.models.a", "kokoro_nb.models.b"}

@@ -6,6 +6,8 @@ import tokenize
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 BUDGETS = {
     "studies": 4_910,
@@ -63,6 +65,24 @@ def test_the_package_has_no_more_files():
     assert len([*(ROOT / "kokoro_nb").rglob("*.py")]) <= FILES
 
 
-def test_comments_docstrings_and_empty_lines_are_no_code():
-    assert code_lines('"""A module."""\n\n# a comment\nx = (\n    1,\n\n    2,  # three\n)\n') == 4
-    assert code_lines('def f():\n    """Return it."""\n    return """one\ntwo"""\n') == 3
+def test_a_room_that_grows_is_seen(tmp_path):
+    room = tmp_path / "kokoro_nb" / "models"
+    room.mkdir(parents=True)
+    (tmp_path / "tests").mkdir()
+    (room / "grown.py").write_text("x = 1\n" * (BUDGETS["models"] + 1), encoding="utf-8")
+    (tmp_path / "kokoro_nb" / "new").mkdir()
+    (tmp_path / "kokoro_nb" / "new" / "module.py").write_text("y = 1\n", encoding="utf-8")
+    assert over(rooms(tmp_path)) == {"models": BUDGETS["models"] + 1, "new": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ('"""A module."""\n\n# a comment\nx = 1\n', 1),
+        ('def f():\n    """Return it."""\n    return """one\ntwo"""\n', 3),
+        ("x = (\n    1,\n\n    2,  # three\n)\n", 4),
+        ("", 0),
+    ],
+)
+def test_comments_docstrings_and_empty_lines_are_no_code(text, count):
+    assert code_lines(text) == count

@@ -80,7 +80,8 @@ def _diagnose(arguments: argparse.Namespace) -> int:
     from kokoro_nb.inspection import diagnose
     from kokoro_nb.models.patches import EXPORT_PATCHES
     from kokoro_nb.reporting.needs import DIAGNOSIS, require_memory
-    from kokoro_nb.studies.diagnosed_program import kokoro_decoder, own_module, read_inputs
+    from kokoro_nb.storage import read_arrays
+    from kokoro_nb.studies.diagnosed_program import kokoro_decoder, own_module
 
     given = arguments
     running(backend(given.backend))  # before anything takes time
@@ -100,7 +101,7 @@ def _diagnose(arguments: argparse.Namespace) -> int:
         target = kokoro_decoder(given.weights, given.seed, given.text, given.frames, given.fault, patches)
     known = target.reference or (target.healthy if given.fault else None)
     about: Any = {"method": given.method, "precision": given.precision, "artefact": given.artefact}
-    about |= {"supply": given.supply, "at": None if given.at is None else read_inputs(given.at)}
+    about |= {"supply": given.supply, "at": None if given.at is None else read_arrays(given.at)}
     found = diagnose(target.candidate, target.inputs, given.backend, known, remedies=not given.no_remedies, **about)
     if given.html:
         found.save_html(given.html)

@@ -7,6 +7,7 @@ from typing import Any
 
 from kokoro_nb.commands.inspect_process import LIBRARIES, MEMORY, apart
 from kokoro_nb.errors import InputError
+from kokoro_nb.storage import read_arrays
 
 EPILOG = """\
 Each node is computed again in float64, as its definition says, on the values that it was given on the runtime.
@@ -67,7 +68,7 @@ def _inspect(arguments: argparse.Namespace) -> int:
 
     request = {
         "file": arguments.file,
-        "inputs": read_inputs(arguments.inputs) if arguments.inputs else None,
+        "inputs": read_arrays(arguments.inputs) if arguments.inputs else None,
         "against": arguments.against,
         "static": arguments.static,
         "seconds": seconds_of(arguments.budget) if arguments.budget else float("inf"),
@@ -103,24 +104,3 @@ def seconds_of(text: str) -> float:
     if seconds <= 0:
         raise InputError(f"'{text}' is no time; use a number with s, m or h, such as 60s.")
     return seconds
-
-
-def read_inputs(path: Path) -> dict[str, Any]:
-    """Read arrays by name.
-
-    Raises
-    ------
-    InputError
-        If it is no .npz file.
-    """
-    import zipfile
-
-    import numpy as np
-
-    try:
-        with np.load(path, allow_pickle=False) as saved:
-            if not hasattr(saved, "files"):
-                raise ValueError("one array")
-            return {name: saved[name] for name in saved.files}
-    except (OSError, ValueError, AttributeError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path} is no .npz file of arrays by name; write it with numpy.savez.") from error

@@ -1,7 +1,5 @@
 """What is diagnosed: a module of the user's own, or Kokoro's decoder, exported, with example inputs."""
 
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +13,7 @@ from kokoro_nb.backends.signature import checked, example_inputs
 from kokoro_nb.errors import InputError, one_line
 from kokoro_nb.faults import Fault, plant
 from kokoro_nb.models.patches import EXPORT_PATCHES, PATCHES, patched, require_known
+from kokoro_nb.storage import read_arrays
 from kokoro_nb.studies.decoder import spoken_decoder
 from kokoro_nb.studies.named_function import made_by
 
@@ -89,7 +88,7 @@ def own_module(
     """
     planted = [Fault.parse(fault) for fault in faults]
     module, given, reference = made_by(target)
-    given = given if inputs is None else read_inputs(inputs)
+    given = given if inputs is None else read_arrays(inputs)
     if isinstance(module, torch.export.ExportedProgram):
         exported = export_program(module, given)
         assert isinstance(exported, Exported)
@@ -148,23 +147,6 @@ def applicable(module: Any, patches: Sequence[str]) -> Sequence[str]:
         if not PATCHES[name].finds(module):
             raise InputError(f"The patch '{name}' finds nothing in a {type(module).__name__} to change; leave it out.")
     return patches
-
-
-def read_inputs(path: Path) -> dict[str, Any]:
-    """Read the arrays of an ``.npz`` file by name.
-
-    Raises
-    ------
-    InputError
-        If it is absent, damaged, or holds objects.
-    """
-    import numpy as np
-
-    try:
-        with np.load(path, allow_pickle=False) as found:
-            return {name: found[name] for name in found.files}
-    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
-        raise InputError(f"{path} cannot be read ({error}); give an .npz file with an array for each input.") from error
 
 
 def _exported(target: str, module: Any, inputs: Mapping[str, Any], shapes: Mapping[str, Any] | None) -> Exported:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kokoro_nb.backends.base import quietly
-from kokoro_nb.errors import InputError, one_line
+from kokoro_nb.errors import InputError
 
 WEIGHTS = Path("Data") / "com.apple.CoreML" / "weights"
 
@@ -52,7 +52,7 @@ def load_program(path: str | Path) -> SavedProgram:
             program = load(spec, spec.specificationVersion, str(path / WEIGHTS))
             program.functions[spec.description.defaultFunctionName or "main"]
     except Exception as error:
-        raise InputError(f"The program of {path} cannot be read ({one_line(error)}); export it again.") from error
+        raise InputError(f"The program of {path} cannot be read ({_first_line(error)}); export it again.") from error
     return SavedProgram(path, spec, program)
 
 
@@ -98,10 +98,14 @@ def _spec(path: Path) -> Any:
 
             spec = ct.utils.load_spec(str(path))
     except Exception as error:
-        raise InputError(f"The Core ML package {path} is damaged ({one_line(error)}); export it again.") from error
+        raise InputError(f"The Core ML package {path} is damaged ({_first_line(error)}); export it again.") from error
     kind = spec.WhichOneof("Type")
     if kind != "mlProgram":
         raise InputError(
             f"{path} holds a Core ML model of kind {kind or 'none'}, not an ML program; convert it to an mlprogram."
         )
     return spec
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

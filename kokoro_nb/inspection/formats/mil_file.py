@@ -19,7 +19,7 @@ from kokoro_nb.backends.mil.interpreter import Interpreter
 from kokoro_nb.backends.mil.rounding import FLOAT32, FLOAT64
 from kokoro_nb.backends.mil.saved_program import SavedProgram, load_program
 from kokoro_nb.backends.signature import TensorSpec, dtype_name
-from kokoro_nb.errors import InputError, one_line
+from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram
 from kokoro_nb.inspection.formats.pt2_file import OPEN, drawn_inputs
 from kokoro_nb.inspection.formats.runnable_program import Observe, OperatorAlone, ProgramFacts, ProgramRun
@@ -205,7 +205,7 @@ class MilFile:
             raise
         except Exception as error:  # of torch, on another's program
             where = getattr(error, "__notes__", [""])[0]
-            raise InputError(f"{self.path} cannot be executed: {one_line(error)} {where}.") from error
+            raise InputError(f"{self.path} cannot be executed: {' '.join(str(error).split())} {where}.") from error
 
     def alone(self, name: str, inputs: Arrays, captured: Arrays, folder: Path) -> OperatorAlone:
         """Return what goes into one operator, for a program of MIL that holds it alone.
@@ -276,7 +276,7 @@ def _in_one_file(path: Path) -> SavedProgram:
             kind = spec.WhichOneof("Type")
             program = load(spec, spec.specificationVersion, str(path.parent)) if kind == "mlProgram" else None
     except Exception as error:  # of protobuf or of coremltools
-        raise InputError(f"{path} is no Core ML model, or it is damaged: {one_line(error)}.") from error
+        raise InputError(f"{path} is no Core ML model, or it is damaged: {' '.join(str(error).split())}.") from error
     if program is None:
         raise InputError(f"{path} holds a Core ML model of kind {kind or 'none'}, not an ML program.")
     return SavedProgram(path, spec, program)

@@ -11,8 +11,9 @@ from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.models.case import capture
 from kokoro_nb.models.kokoro import load_model
 from kokoro_nb.models.patches import EXPORT_PATCHES, chosen_patches
+from kokoro_nb.storage import read_arrays
 from kokoro_nb.studies.decoder import decoder_program
-from kokoro_nb.studies.diagnosed_program import own_module, read_inputs
+from kokoro_nb.studies.diagnosed_program import own_module
 from kokoro_nb.studies.tvm_nan import with_constant_channels
 
 NORM = "decoder.generator.noise_res.0.adain1.0.norm"  # behind the convolution whose channels hardly vary
@@ -108,7 +109,7 @@ def diagnosed_subject(
         note = f"Made sick on purpose: {channels} channels of one convolution hardly vary beside a large mean."
         known = NORM if missing == ("two_pass_norm",) else ""
     subject = f"Kokoro's decoder, {frames / 40:g} s of speech"
-    fitting = _in_place(decoder.inputs, read_inputs(Path(inputs))) if inputs else decoder.inputs
+    fitting = _in_place(decoder.inputs, read_arrays(Path(inputs))) if inputs else decoder.inputs
     weights_label = f"{label}, {channels} channels nearly constant" if channels else label
     return DiagnosedSubject(
         *(subject, weights_label, decoder.program, fitting, note, known, missing, healed), sample_rate=SAMPLE_RATE

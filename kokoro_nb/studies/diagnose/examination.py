@@ -1,7 +1,5 @@
 """One subject diagnosed to the end: what is heard, the culprit, the cure applied, and the bundle run both ways."""
 
-import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +14,7 @@ from kokoro_nb.findings import Verdict
 from kokoro_nb.inspection import diagnose
 from kokoro_nb.locate import Diagnosis
 from kokoro_nb.locate.remedies import Remedy
+from kokoro_nb.run_apart import run_apart
 from kokoro_nb.studies.diagnose.diagnosed_subject import DiagnosedSubject
 from kokoro_nb.traces.parity import compare
 
@@ -51,7 +50,7 @@ class Examination:
     cure: Remedy | None = None
     bundle: Path | None = None
     no_bundle: str = ""
-    exits: Mapping[str, int] = field(default_factory=dict)
+    exits: Mapping[str, int | None] = field(default_factory=dict)
 
     @property
     def expected_exits(self) -> dict[str, int]:
@@ -121,14 +120,11 @@ def examine(subject: DiagnosedSubject, backend: str, folder: str | Path, artefac
     return Examination(found, sounds, cure, place, why, run_bundle(place) if place else {})
 
 
-def run_bundle(folder: Path) -> dict[str, int]:
-    """Run the script of a bundle both ways, in a process of its own, and return both exit statuses."""
+def run_bundle(folder: Path) -> dict[str, int | None]:
+    """Run the script of a bundle both ways, in a process of its own, and return both exit statuses; None: no end."""
     forms: dict[str, list[str]] = {"repro.py": [], "repro.py --mended": ["--mended"]}
     return {
-        name: subprocess.run(
-            [sys.executable, "repro.py", *options], cwd=folder, capture_output=True, check=False, timeout=600
-        ).returncode
-        for name, options in forms.items()
+        name: run_apart(["repro.py", *options], seconds=600, folder=folder).status for name, options in forms.items()
     }
 
 
