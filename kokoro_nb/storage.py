@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from kokoro_nb.errors import InputError
+from kokoro_nb.errors import InputError, one_line
 
 LARGEST_JSON = 256 * 2**20  # bytes; what this package writes stays far below
 PATIENCE = 20.0  # seconds that what an ended process has left at work is waited for
@@ -292,13 +292,10 @@ def read_arrays(path: Path) -> dict[str, Any]:
     InputError
         If it is absent, damaged, no such file, or holds objects.
     """
-    import zipfile
-    import zlib
-
     import numpy as np
 
     try:
         with np.load(path, allow_pickle=False) as saved:
             return {name: saved[name] for name in saved.files}
-    except (OSError, ValueError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise InputError(f"{path} is no .npz file of arrays by name; write it with numpy.savez.") from error
+    except Exception as error:  # of NumPy, zipfile or zlib, by what is damaged
+        raise InputError(f"{path} cannot be read as arrays by name ({one_line(error)}); use numpy.savez.") from error

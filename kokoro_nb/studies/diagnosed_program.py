@@ -89,10 +89,6 @@ def own_module(
     planted = [Fault.parse(fault) for fault in faults]
     module, given, reference = made_by(target)
     given = given if inputs is None else read_arrays(inputs)
-    if isinstance(module, torch.export.ExportedProgram):
-        exported = export_program(module, given)
-        assert isinstance(exported, Exported)
-        module = exported
     if isinstance(module, Exported):  # exported already, with patches that the function had on
         if patches:
             raise InputError(

@@ -1,9 +1,9 @@
 """A module of the user's own, made by a function that is named: ``file.py:function``."""
 
 import importlib
-import importlib.util
 import sys
 from collections.abc import Mapping
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -42,8 +42,7 @@ def made_by(target: str) -> tuple[Any, Mapping[str, Any], tuple[Any, Mapping[str
         made = function()
     except Exception as error:
         raise InputError(f"{target} raised {one_line(error)}") from error
-    pair = isinstance(made, tuple) and len(made) in (2, 3) and isinstance(made[1], Mapping)
-    if not pair:
+    if not (isinstance(made, tuple) and len(made) in (2, 3) and isinstance(made[1], Mapping)):
         raise InputError(f"{target} has to return a module and a mapping of its inputs, not a {type(made).__name__}.")
     module, inputs, *rest = made
     if not isinstance(module, torch.nn.Module | Exported):
@@ -61,12 +60,11 @@ def _imported(place: str) -> ModuleType:
         path = Path(place)
         if not path.is_file():
             raise InputError(f"There is no file {path}; give {FORM}.")
-        specification = importlib.util.spec_from_file_location(path.stem, path)
-        assert specification is not None
-        assert specification.loader is not None
-        module = importlib.util.module_from_spec(specification)
+        loader = SourceFileLoader(path.stem, str(path))
+        module = ModuleType(path.stem)
+        module.__file__ = str(path)
         sys.modules.setdefault(path.stem, module)  # dataclasses look their module up by name
-        specification.loader.exec_module(module)
+        loader.exec_module(module)
     except InputError:
         raise
     except Exception as error:

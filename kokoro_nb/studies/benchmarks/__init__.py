@@ -19,8 +19,6 @@ from kokoro_nb.delivery.pipeline import TwoStages
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.studies.two_stage_npu.agreement import INPUTS_LIMIT, TextAgreement, against_model
 
-__all__ = ["decoder_times", "profiles", "text_to_audio", "this_machine"]
-
 
 @dataclass(frozen=True)
 class DecoderBenchmark:

@@ -10,8 +10,6 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.locate.withholding import Mending, mending
 from kokoro_nb.studies.decoder import decoder_program
 
-__all__ = ["decoder_program", "withheld_gelu"]
-
 
 def withheld_gelu(seed: int) -> Mending:
     """Find the smallest set of operators of a small network whose withholding from XNNPACK makes its output right."""

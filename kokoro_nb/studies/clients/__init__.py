@@ -2,12 +2,3 @@
 
 from kokoro_nb.studies.clients.contract_faults import contract_faults
 from kokoro_nb.studies.clients.spoken_by_clients import CLIENTS, ClientSpeech, layouts, probed, spoken_by_clients
-
-__all__ = [
-    "CLIENTS",
-    "ClientSpeech",
-    "contract_faults",
-    "layouts",
-    "probed",
-    "spoken_by_clients",
-]

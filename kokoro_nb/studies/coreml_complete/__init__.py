@@ -3,5 +3,3 @@
 from kokoro_nb.studies.coreml_complete.complete_model import complete_model
 from kokoro_nb.studies.coreml_complete.decoder_precision import convert_decoder, float16_lens, source_precision
 from kokoro_nb.studies.coreml_complete.replacements import replaced_classes
-
-__all__ = ["complete_model", "convert_decoder", "float16_lens", "replaced_classes", "source_precision"]

@@ -15,8 +15,6 @@ from kokoro_nb.models.patches import EXPORT_PATCHES, chosen_patches, patched
 from kokoro_nb.studies.decoder import DecoderProgram, decoder_program
 from kokoro_nb.traces.trace import Tap, Trace
 
-__all__ = ["decoder_program", "parts_alone", "planted_faults", "seen_by_slices"]
-
 
 @dataclass(frozen=True)
 class PartsAlone:

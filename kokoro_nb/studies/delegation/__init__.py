@@ -19,9 +19,6 @@ from kokoro_nb.models.case import Case
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.studies.decoder import decoder_program
 
-__all__ = ["npu_nodes", "partitions"]
-
-
 WHOLE, UNPATCHED, PATCHED = "unpatched model", "unpatched decoder", "patched decoder"
 
 

@@ -2,5 +2,3 @@
 
 from kokoro_nb.studies.diagnose.diagnosed_subject import diagnosed_subject
 from kokoro_nb.studies.diagnose.examination import examine
-
-__all__ = ["diagnosed_subject", "examine"]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.errors import InputError
+from kokoro_nb.backends.signature import checked
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.models.case import capture
 from kokoro_nb.models.kokoro import load_model
@@ -109,19 +109,10 @@ def diagnosed_subject(
         note = f"Made sick on purpose: {channels} channels of one convolution hardly vary beside a large mean."
         known = NORM if missing == ("two_pass_norm",) else ""
     subject = f"Kokoro's decoder, {frames / 40:g} s of speech"
-    fitting = _in_place(decoder.inputs, read_arrays(Path(inputs))) if inputs else decoder.inputs
+    fitting: Mapping[str, Any] = decoder.inputs
+    if inputs:
+        fitting = checked({**fitting, **read_arrays(Path(inputs))}, decoder.program.inputs)
     weights_label = f"{label}, {channels} channels nearly constant" if channels else label
     return DiagnosedSubject(
         *(subject, weights_label, decoder.program, fitting, note, known, missing, healed), sample_rate=SAMPLE_RATE
     )
-
-
-def _in_place(examples: Mapping[str, Any], given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the example inputs with those that are given in their place."""
-    for name, value in given.items():
-        if name not in examples or tuple(value.shape) != tuple(examples[name].shape):
-            takes = ", ".join(f"{key} {tuple(one.shape)}" for key, one in examples.items())
-            raise InputError(
-                f"The input '{name}' of shape {tuple(value.shape)} does not fit; the module takes {takes}."
-            )
-    return {**examples, **given}

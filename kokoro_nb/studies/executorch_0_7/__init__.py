@@ -6,5 +6,3 @@ Both versions executed the same trials once; `replays` reads what was recorded o
 from kokoro_nb.studies.executorch_0_7 import replay_plan as plan
 from kokoro_nb.studies.executorch_0_7.replay_record import RIGHT
 from kokoro_nb.studies.executorch_0_7.replay_tables import replays
-
-__all__ = ["RIGHT", "plan", "replays"]

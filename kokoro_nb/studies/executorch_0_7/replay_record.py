@@ -1,10 +1,11 @@
 """The recorded replays of ExecuTorch 0.7.0 and of today: statistics of each call, neither weights nor audio."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.tapping import History
@@ -76,7 +77,7 @@ class ReplayOutcome:
         changes: dict[str, float] = {}
         for call in self.calls:
             if call.number:  # a fault that stays shows on each later call; NaN is the worst
-                changes[call.after] = max(changes.get(call.after, 0.0), call.change, key=_size)
+                changes[call.after] = float(np.max([changes.get(call.after, 0.0), call.change]))
         return History(changes)
 
     @property
@@ -98,7 +99,7 @@ class ReplayOutcome:
                 "finite (%)": 100 * self.first.finite,
                 "error (of peak)": self.first.of_peak,
                 "SNR (dB)": self.first.snr_db,
-                "later calls differ by": float(max(self.history.changes.values(), key=_size)),
+                "later calls differ by": float(np.max(list(self.history.changes.values()))),
             }
         about = {"eager finite (%)": 100 * self.eager_finite, "norms": self.norms}
         return {**about, "verdict": self.verdict, **figures, "why": self.error}
@@ -175,11 +176,6 @@ def _numbers(value: Any) -> Any:
     if isinstance(value, list):
         return [_numbers(item) for item in value]
     return float(value) if value in ("nan", "inf", "-inf") else value
-
-
-def _size(change: float) -> float:
-    """Return a change for comparison: none is larger than NaN."""
-    return math.inf if math.isnan(change) else change
 
 
 def _outcome(row: Mapping[str, Any]) -> ReplayOutcome:

@@ -10,8 +10,6 @@ from kokoro_nb.models.case import Case
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 
-__all__ = ["EXPORT_PATCHES", "from_har", "whole_decoder"]
-
 
 def from_har(kokoro: Kokoro, case: Case, frames: int, backends: Sequence[str], calls: int = 3) -> tuple[SurveyRow, ...]:
     """Export the decoder from `har` on, with all export patches, to each of `backends`: see `locate.survey`."""

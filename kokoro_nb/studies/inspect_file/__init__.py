@@ -19,8 +19,6 @@ from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import EXPORT_PATCHES, chosen_patches, patched
 from kokoro_nb.studies import onnx_converters
 
-__all__ = ["ConvertedFile", "HeardFiles", "added", "converted_files", "heard_decoder", "heard_source"]
-
 
 @dataclass(frozen=True)
 class ConvertedFile:

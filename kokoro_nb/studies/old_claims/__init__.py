@@ -3,5 +3,3 @@
 from kokoro_nb.studies.old_claims.claim_answers import COUNT, answer_claims
 from kokoro_nb.studies.old_claims.padding_answers import EXACT
 from kokoro_nb.studies.old_claims.reported_claims import BLOCKING, DURATION_SHARE
-
-__all__ = ["BLOCKING", "COUNT", "DURATION_SHARE", "EXACT", "answer_claims"]

@@ -5,5 +5,3 @@ from kokoro_nb.studies.padding.padded_decoder import decoder_in_buffers
 from kokoro_nb.studies.padding.padded_runtime import on_runtime
 from kokoro_nb.studies.padding.padded_text import text_in_buffer
 from kokoro_nb.studies.padding.padding_audit import where_it_begins
-
-__all__ = ["SAMPLE_RATE", "decoder_in_buffers", "on_runtime", "text_in_buffer", "where_it_begins"]

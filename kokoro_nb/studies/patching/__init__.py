@@ -15,8 +15,6 @@ from kokoro_nb.studies.patching.stft_gap import stft_gaps
 from kokoro_nb.traces.parity import Parity, compare
 from kokoro_nb.traces.statistics import Statistics, describe
 
-__all__ = ["cuts", "noise_kinds", "patch_effects", "redrawn_noise", "stft_gaps"]
-
 
 @dataclass(frozen=True)
 class CutStatistics:

@@ -2,5 +2,3 @@
 
 from kokoro_nb.studies.pockettts.frame_by_frame import convert_whole, load_case, loops, mistakes, reference
 from kokoro_nb.studies.pockettts.port_trials import trials
-
-__all__ = ["convert_whole", "load_case", "loops", "mistakes", "reference", "trials"]

@@ -3,5 +3,3 @@
 from kokoro_nb.studies.repair.patch_trials import norm_trials
 from kokoro_nb.studies.repair.smallest_set import repair
 from kokoro_nb.studies.repair.uses import uses
-
-__all__ = ["norm_trials", "repair", "uses"]

@@ -14,9 +14,6 @@ from kokoro_nb.models.case import Case
 from kokoro_nb.models.patches import EXPORT_PATCHES
 from kokoro_nb.studies.decoder import decoder_program
 
-__all__ = ["SAMPLE_RATE", "constant_channels"]
-
-
 PATCH = "two_pass_norm"
 LOWEST, HIGHEST = 15.0, 40.0  # mean of the first and of the last of the channels
 

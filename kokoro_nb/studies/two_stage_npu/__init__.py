@@ -5,5 +5,3 @@ from kokoro_nb.listening.transcript import phrases
 from kokoro_nb.studies.two_stage_npu.delivered_model import deliver
 from kokoro_nb.studies.two_stage_npu.npu_fit import audit_delivery, on_device
 from kokoro_nb.studies.two_stage_npu.spoken_pieces import in_pieces
-
-__all__ = ["audit_delivery", "deliver", "in_pieces", "on_device", "phrases", "write_golden"]

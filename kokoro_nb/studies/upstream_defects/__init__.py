@@ -14,8 +14,6 @@ from kokoro_nb.models import stages
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 
-__all__ = ["defects_today", "norms_on_tvm", "phase_on_coreml"]
-
 
 @dataclass(frozen=True)
 class DefectsToday:

@@ -13,9 +13,6 @@ from kokoro_nb.studies.validate_steps.step_rows import StepResult, with_floor
 from kokoro_nb.studies.validate_steps.validation import follow, walk
 from kokoro_nb.studies.validate_steps.walks import Walk, leaks
 
-__all__ = ["follow", "leaks", "on_runtimes", "planted_nans", "walk"]
-
-
 FAULTS = {
     "f0": "predictor.F0_proj.bias",
     "x": "decoder.encode.conv1.bias",

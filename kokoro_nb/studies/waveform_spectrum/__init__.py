@@ -19,9 +19,6 @@ from kokoro_nb.models.case import Case, decode
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 
-__all__ = ["CUSTOM", "FLOOR", "PACKAGE", "PATCHED", "versions"]
-
-
 BEST = {"PESQ": 4.64, "STOI": 1.0}  # of the reference itself
 # PESQ: what a listening test with some thirty people hardly resolves; STOI: about one word in a hundred
 LEAST = {"PESQ": 0.1, "STOI": 0.01}

@@ -5,5 +5,3 @@ from kokoro_nb.studies.whisper.known_faults import known_faults
 from kokoro_nb.studies.whisper.known_sentences import known_sentences
 from kokoro_nb.studies.whisper.phrase_versions import phrase_versions
 from kokoro_nb.studies.whisper.transcripts import listen
-
-__all__ = ["known_faults", "known_sentences", "listen", "phrase_versions", "spoken_texts"]
