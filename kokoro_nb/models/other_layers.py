@@ -136,12 +136,10 @@ class TwoPassInstanceNorm1d(nn.InstanceNorm1d):
     """An `nn.InstanceNorm1d` in two passes."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return what `nn.InstanceNorm1d` would, (batch, channels, frames)."""
+        """Return what `nn.InstanceNorm1d` would, (batch, channels, frames), planes with an axis of 1 before it."""
         centred = input - input.mean(-1, keepdim=True)
         normed = centred * ((centred * centred).mean(-1, keepdim=True) + self.eps).rsqrt()
-        if self.affine:
-            normed = normed * self.weight[:, None] + self.bias[:, None]
-        return normed
+        return _scaled(self, normed)
 
 
 class TwoPassGroupNorm(nn.GroupNorm):
@@ -152,11 +150,14 @@ class TwoPassGroupNorm(nn.GroupNorm):
         grouped = input.reshape(input.shape[0], self.num_groups, -1)
         centred = grouped - grouped.mean(-1, keepdim=True)
         normed = centred * ((centred * centred).mean(-1, keepdim=True) + self.eps).rsqrt()
-        normed = normed.reshape(input.shape)
-        if self.affine:
-            shape = (1, -1, *(1,) * (input.ndim - 2))
-            normed = normed * self.weight.view(shape) + self.bias.view(shape)
+        return _scaled(self, normed.reshape(input.shape))
+
+
+def _scaled(norm: Any, normed: Tensor) -> Tensor:
+    if not norm.affine:
         return normed
+    shape = (1, -1, *(1,) * (normed.ndim - 2))
+    return normed * norm.weight.view(shape) + norm.bias.view(shape)
 
 
 def two_pass(model: nn.Module) -> Undo:
@@ -172,18 +173,6 @@ class PlaneConv1d(nn.Conv1d):
         """Return the same sums: (batch, channels in, 1, frames) -> (batch, channels out, 1, frames out)."""
         (stride,), (dilation,), edge = self.stride, self.dilation, int(self.padding[0])
         return F.conv2d(input, weight, bias, (1, stride), (0, edge), (1, dilation), self.groups)
-
-
-class PlaneInstanceNorm1d(nn.InstanceNorm1d):
-    """An `nn.InstanceNorm1d` of planes, in two passes."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Return what `nn.InstanceNorm1d` would, (batch, channels, 1, frames)."""
-        centred = input - input.mean((2, 3), keepdim=True)
-        normed = centred * torch.rsqrt((centred * centred).mean((2, 3), keepdim=True) + self.eps)
-        if self.affine:
-            normed = normed * self.weight[:, None, None] + self.bias[:, None, None]
-        return normed
 
 
 class PlaneAdaIN1d(AdaIN1d):
@@ -206,8 +195,7 @@ class PlaneBlock(AdaINResBlock1):
 
 _ON_PLANES: dict[type[nn.Module], type[nn.Module]] = {
     nn.Conv1d: PlaneConv1d,
-    nn.InstanceNorm1d: PlaneInstanceNorm1d,
-    TwoPassInstanceNorm1d: PlaneInstanceNorm1d,
+    nn.InstanceNorm1d: TwoPassInstanceNorm1d,
     AdaIN1d: PlaneAdaIN1d,
     AdaINResBlock1: PlaneBlock,
 }

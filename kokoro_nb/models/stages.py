@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from kokoro_nb.models import frame_cuts, noise
 from kokoro_nb.models.architecture import STYLE
 from kokoro_nb.models.padding import of_frames, within
-from kokoro_nb.models.steps import ProsodyStep, TransformStep, WaveformStep
+from kokoro_nb.models.steps import ExcitationStep, ProsodyStep, TransformStep, WaveformStep
 
 
 class DecoderPart(nn.Module):
@@ -50,15 +50,6 @@ class SourceStage(DecoderPart):
         """Return `har`, (1, 22, 120 * frames + 1): 11 magnitudes, then 11 phases in radians."""
         with noise.explicit(noise.of_harmonics(harmonic_noise)):
             return frame_cuts.harmonics(self.decoder.generator, f0, of_frames(f0.shape[-1] // 2, length))
-
-
-class ExcitationStage(DecoderPart):
-    """The harmonic source before its transform: pitch and noise to a signal, which is well conditioned."""
-
-    def forward(self, f0: Tensor, harmonic_noise: Tensor) -> Tensor:
-        """Return the signal, (1, 600 * frames)."""
-        with noise.explicit(noise.of_harmonics(harmonic_noise)):
-            return frame_cuts.excitation(self.decoder.generator, f0)
 
 
 class FromHarStage(DecoderPart):
@@ -157,7 +148,7 @@ def parts(decoder: Decoder, inputs: Mapping[str, Tensor]) -> dict[str, tuple[nn.
         for name, block in blocks.items()
     ]
     pitch = {name: inputs[name] for name in ("f0", "harmonic_noise")}
-    source, excitation = SourceStage(decoder), ExcitationStage(decoder)
+    source, excitation = SourceStage(decoder), ExcitationStep(generator)
     try:
         with torch.no_grad():
             x = frame_cuts.trunk(decoder, *(inputs[name] for name in ("asr", "f0", "n", "s")))

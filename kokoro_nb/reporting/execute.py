@@ -122,7 +122,7 @@ def run_notebooks(
         jobs = _at_once(jobs, str(parameters.get("weights", "mini")), len(waiting), root)
         threads = max(1, (os.cpu_count() or 1) // jobs) if jobs > 1 else None
         seconds = {name: _seconds_before(root / name) for name in waiting}
-        progress = Progress({**dict.fromkeys(runs, 0.0), **seconds}, jobs)
+        progress = Progress(len(runs))
         outcomes, work = {}, []
         try:
             for name, kept in found.items():

@@ -1,11 +1,7 @@
 """Progress of a run: bars on a terminal, plain lines elsewhere."""
 
 import sys
-import time
-from collections.abc import Mapping
 from typing import Any, TextIO
-
-from kokoro_nb.reporting.readable import duration
 
 
 class Progress:
@@ -13,28 +9,21 @@ class Progress:
 
     Parameters
     ----------
-    expected : mapping
-        Name of each notebook -> seconds that it took when it last ran here, None if that is not known.
-    jobs : int
-        How many run at once.
+    notebooks : int
+        How many there are.
     stream : text stream, optional
         Where it is shown; standard error by default.
     """
 
-    def __init__(self, expected: Mapping[str, float | None], jobs: int = 1, stream: TextIO | None = None) -> None:
+    def __init__(self, notebooks: int, stream: TextIO | None = None) -> None:
         self._stream = sys.stderr if stream is None else stream
-        self._left, self._jobs = dict(expected), jobs
-        self._began: dict[str, float] = {}
         self._bars: dict[str, Any] = {}
-        self._all = self._bar("all notebooks", len(expected), " notebooks", 0)
+        self._all = self._bar("all notebooks", notebooks, " notebooks", 0)
 
     def begin(self, name: str, cells: int) -> None:
         """Show that the notebook `name` of so many cells has begun."""
-        self._began[name] = time.monotonic()
-        seconds = self._left.get(name)
-        about = "" if seconds is None else f", about {duration(seconds)} by its last run here"
         if self._all.disable:
-            return self.say(f"{name}: running, {cells} cells{about}")
+            return self.say(f"{name}: running, {cells} cells")
         taken = {bar.pos for bar in self._bars.values()}
         position = next(row for row in range(1, len(taken) + 2) if -row not in taken)
         self._bars[name] = self._bar(name, cells, " cells", position)
@@ -49,26 +38,11 @@ class Progress:
         """Show that the notebook is done, with its outcome in words."""
         if name in self._bars:
             self._bars.pop(name).close()
-        self._left.pop(name, None)
-        left = self.seconds_left()
-        self.say(f"{name}: {outcome}" + (f"; about {duration(left)} left in all" if left else ""))
+        self.say(f"{name}: {outcome}")
         self._all.update()
 
-    def seconds_left(self) -> float | None:
-        """Return how long all that is left will take by its last runs here; None if one of them is not known."""
-        now = time.monotonic()
-        left = []
-        for name, seconds in self._left.items():
-            if seconds is None:
-                return None
-            left.append(seconds - (now - self._began[name]) if name in self._began else seconds)
-        left = [seconds if seconds > 0 else 0.0 for seconds in left]
-        return max(sum(left) / self._jobs, *left) if left else 0.0
-
     def refresh(self) -> None:
-        """Show the time that has gone by, and how much is left."""
-        left = self.seconds_left()
-        self._all.set_postfix_str("" if left is None else f"about {duration(left)} left", refresh=False)
+        """Show the time that has gone by."""
         for bar in (*self._bars.values(), self._all):
             bar.refresh()
 
@@ -85,7 +59,7 @@ class Progress:
     def _bar(self, name: str, total: int, unit: str, position: int) -> Any:
         from tqdm import tqdm
 
-        style = "{desc:<24.24} {bar} {n_fmt}/{total_fmt}{unit} {elapsed}{postfix}"
+        style = "{desc:<24.24} {bar} {n_fmt}/{total_fmt}{unit} {elapsed}"
         return tqdm(
             total=total,
             desc=name,

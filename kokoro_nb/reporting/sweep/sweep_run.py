@@ -124,7 +124,7 @@ def _execute(
     threads = max(1, (os.cpu_count() or 1) // workers) if shared else None
     package = code_digest()
     with connected(scheduler, workers, announce) as client:
-        progress = Progress({cell.name: None for cell in waiting}, workers)
+        progress = Progress(len(waiting))
         cells = {}
         try:
             if kept:

@@ -15,7 +15,7 @@ from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.precision.degradation import Lens
 from kokoro_nb.locate.precision.keep_float32 import PrecisionRepair, repair
 from kokoro_nb.locate.precision.lens import lens
-from kokoro_nb.models import stages
+from kokoro_nb.models import stages, steps
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
@@ -150,7 +150,7 @@ def source_precision(kokoro: Kokoro, case: Case, frames: int, tolerance: float, 
     inputs = case.decoder_inputs(frames)
     pitch = {name: inputs[name] for name in ("f0", "harmonic_noise")}
     with patched(kokoro.model, EXPORT_PATCHES):
-        source = stages.ExcitationStage(kokoro.model.decoder)
+        source = steps.ExcitationStep(kokoro.model.decoder.generator)
         diagnosis = diagnose(source, pitch, "coreml-reference", remedies=True)
         kept = [one.name.split(", ") for one in diagnosis.remedies if one.kind == "float32 operators"]
         mended = repair(source, pitch, tolerance, shrink=shrink, start=kept[0] if kept else ())

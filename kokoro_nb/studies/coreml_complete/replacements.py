@@ -10,7 +10,7 @@ import torch
 from kokoro.model import KModel
 from torch import Tensor, nn
 
-from kokoro_nb.models import frame_cuts, noise, stages, token_cuts
+from kokoro_nb.models import frame_cuts, noise, steps, token_cuts
 from kokoro_nb.models.architecture import STYLE, build, full_config
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.kokoro import Kokoro
@@ -161,7 +161,7 @@ def _alignment(lasting: Tensor, frames: int) -> Tensor:
 def _audio(model: KModel, case: Case) -> Iterator[Pair]:
     """Yield what runs over frames; the replacements are the package's own names under the patches of an export."""
     decoder, generator, inputs, drawn = model.decoder, model.decoder.generator, case.decoder_inputs(), case.noise()
-    source = stages.ExcitationStage(decoder)
+    source = steps.ExcitationStep(decoder.generator)
     with torch.no_grad(), noise.replayed(drawn):
         signal = frame_cuts.excitation(generator, inputs["f0"])
         magnitude, phase = generator.stft.transform(signal)
