@@ -45,28 +45,7 @@ _HOMES = {
     "Logbook": "kokoro_nb.reporting.logbook",
 }
 
-__all__ = [
-    "BACKENDS",
-    "Diagnosis",
-    "InputError",
-    "Logbook",
-    "bench",
-    "capture",
-    "compare",
-    "deliver",
-    "diagnose",
-    "explore",
-    "export",
-    "inspect",
-    "load_model",
-    "patched",
-    "plant",
-    "repair",
-    "say",
-    "survey",
-    "trace",
-    "transcribe",
-]
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

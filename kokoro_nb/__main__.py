@@ -3,8 +3,10 @@
 import argparse
 import signal
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from threading import current_thread, main_thread
 from typing import NoReturn
 
@@ -20,12 +22,13 @@ from kokoro_nb.commands import (
     sweep_command,
     weights_command,
 )
-from kokoro_nb.errors import InputError, Terminated
+from kokoro_nb.errors import InputError, Terminated, one_line
 from kokoro_nb.known_warnings import silence_known_warnings
 
 EPILOG = """\
 example: kokoro-nb diagnose vocoder.py:example --backend onnxruntime
-exit status: 0 passed, 1 a check failed or an operator is wrong, 2 bad input, 3 not localised, 130 or 143 stopped
+exit status: 0 passed, 1 a check failed or an operator is wrong, 2 bad input, 3 not localised, 4 a fault of kokoro_nb
+itself, 130 or 143 stopped
 """
 
 
@@ -51,6 +54,14 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("kokoro-nb: interrupted; the same command goes on from here.", file=sys.stderr)
         return 130
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        print(
+            f"kokoro-nb: {one_line(error)}, at {Path(place.filename).name}:{place.lineno}: a fault of kokoro_nb "
+            "itself; report it with the command and, if you can, the files.",
+            file=sys.stderr,
+        )
+        return 4
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from kokoro_nb.__main__ import main
+from kokoro_nb.commands import weights_command
 from kokoro_nb.reporting import execute
 from kokoro_nb.reporting.execute import NotebookResult
 from kokoro_nb.reporting.run_outcome import Limits
@@ -127,3 +128,11 @@ def test_help_and_version(capsys):
     text = capsys.readouterr().out
     assert all(word in text for word in ("kokoro-nb 0.1.0\n", "doctor", "run", "report", "exit status"))
     assert len(text.splitlines()) < 35  # a line for each of 21 commands
+
+
+def test_a_fault_of_our_own_is_one_sentence_and_exit_status_4(monkeypatch, capsys):
+    monkeypatch.setattr(weights_command, "_weights", lambda arguments: {}["filled"])
+    assert main(["weights", "mini"]) == 4
+    printed = capsys.readouterr().err
+    assert printed.startswith("kokoro-nb: KeyError: 'filled', at test_main.py:")
+    assert printed.count("\n") == 1
