@@ -23,8 +23,6 @@ OTHER: dict[str, str] = {  # the rest of what is no measurement -> why NaN canno
     "max(self.seconds)": "lengths that a caller asked for, none of them measured",
     "min(set(only) - set(steps))": "names of steps",
     "min(self.request.seconds)": "lengths that a caller asked for, none of them measured",
-    "max(changes.get(call.after, 0.0), call.change, key=_size)": "the key puts NaN first",
-    "max(self.history.changes.values(), key=_size)": "the key puts NaN first",
     "max(parities, key=lambda parity: (np.isnan(parity.of_peak), parity.of_peak))": "the key puts NaN first",
     "max(self.outputs, key=lambda one: np.inf if np.isnan(one.ratio) else one.ratio, default=None)": "NaN is infinite",
     "min(seconds[0])": WALL,
@@ -37,7 +35,6 @@ OTHER: dict[str, str] = {  # the rest of what is no measurement -> why NaN canno
     "min(end, frame + utterance.after_stop)": "numbers of frames",
     "min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())": "sizes in bytes",
     "max((axis for axis in range(1, weight.ndim) if weight.shape[axis] > 1))": "numbers of axes",
-    "max(map(len, turned))": "lengths of lists",
     "min(rows, key=len, default=[])": "the shortest list",
     "max(indices)": "places in a list",
     "max((one for one in scopes.get(sources.EXIR_DEBUG_HANDLE, ()) if one is not None), default=None)": (
@@ -65,9 +62,6 @@ OTHER: dict[str, str] = {  # the rest of what is no measurement -> why NaN canno
     "min(100 * fraction, 99.99)": "only below 1, which NaN is not: so that not all is never shown as all",
     "min(shares)": "their sum is finite, which is asked first",
     "max(abs(self.minimum), abs(self.maximum))": "extremes of what is finite, or both NaN",
-    "min(low, least)": "extremes of what is finite, or infinite where nothing is",
-    "max(high, most)": "extremes of what is finite, or infinite where nothing is",
-    "max(-least, most)": "both are asked to be finite first",
     "max(-low, high)": "extremes of what is finite",
 }
 FORGETFUL = ("fmax", "fmin", "nan_to_num", "nanmax", "nanmin", "nanmean", "nanmedian", "nanquantile", "nanpercentile")

@@ -259,15 +259,15 @@ def half_precision_findings(seen: FileRun, nodes: Sequence[HalfPrecisionNode]) -
     noises = {one.index: one.noise for one in nodes}
     ends = {name: noises.get(made[name].index, 0.0) for name in seen.outputs if name in made}
     lossy = next((one for one in nodes if one.noise > LOST and one.before <= 2.0**-BITS), None)
-    worst = max(ends, key=lambda name: ends[name], default="")
-    if lossy is None or not ends.get(worst, 0.0) > LOST:
+    shown = next((name for name, noise in ends.items() if noise > LOST), None)
+    if lossy is None or shown is None:
         return
     givers = [made[name].key for name in seen.nodes[lossy.index].reads if name in made]
     given = f", which {', '.join(givers)} gives" if givers else ""
-    level, limit = (number(-20 * np.log10(noise)) for noise in (ends[worst], LOST))
+    level, limit = (number(-20 * np.log10(noise)) for noise in (ends[shown], LOST))
     statement = (
         f"{lossy.key} ({lossy.operator}) loses {lossy.noise:.2%} of its result to the rounding of its input to float16"
-        f"{given}: where each node rounds to the file's types, the output '{worst}' is {level} dB above its error "
+        f"{given}: where each node rounds to the file's types, the output '{shown}' is {level} dB above its error "
         f"(limit {limit} dB)."
     )
     proof = "The runtime here keeps float32 from one node to the next; one with kernels of float16 does not."

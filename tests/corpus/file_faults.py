@@ -221,8 +221,8 @@ def wrong_runtime(name, change):
     """Have ONNX Runtime give something else for the value `name`, in the whole graph as in a part of it."""
     real = onnx_session.run_session
 
-    def spoilt(session, inputs, names=None):
-        found = real(session, inputs, names)
+    def spoilt(session, inputs):
+        found = real(session, inputs)
         return {
             key: change(np.array(value)).astype(value.dtype) if key == name else value for key, value in found.items()
         }
