@@ -203,19 +203,19 @@ def _parted(found: Diagnosis, subject: Subject, file: Artifact) -> Diagnosis:
         return found
     known, inputs = subject.known, checked(subject.inputs, subject.healthy.inputs)
     module, sets = f"the module {type(subject.healthy.module).__name__}", [inputs, varied(inputs, 1), varied(inputs, 2)]
-    there, _ = first_that_parts(of_exported(subject.healthy, module), of_onnx(read_onnx(file.path or "")), sets)
+    try:
+        there, _ = first_that_parts(of_exported(subject.healthy, module), of_onnx(read_onnx(file.path or "")), sets)
+    except InputError:  # it draws at random
+        return found
     tap = next((one for one in known.taps if there is not None and one.name == there.counterpart), None)
     if there is None or tap is None or there.mechanism is None:
         return found
     (first, *_) = (*found.culprits, wrong_at(tap, found.backend, ()))
     words = f"the file parts from {module} at {there.key} ({there.operator})"
-    about: dict[str, Any] = {
-        "candidates": (tap.name,),
-        "mechanisms": (there.mechanism,),
-        "channels": words,
-        "seen_in": first.captured,
-    }
-    culprit = placed(subject, replace(first, tap=tap, **about))
+    culprit = replace(
+        first, tap=tap, candidates=(tap.name,), mechanisms=(there.mechanism,), channels=words, seen_in=first.captured
+    )
+    culprit = placed(subject, culprit)
     return replace(found, verdict="fail", culprits=(culprit, *found.culprits[1:]), statement=culprit.statement)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.blame import Blame, InspectionFinding
 from kokoro_nb.inspection.file_run import FileRun
-from kokoro_nb.inspection.node_groups import AGAIN, THREADS
+from kokoro_nb.inspection.node_groups import AGAIN, HEAVY, THREADS
 from kokoro_nb.inspection.node_judgement import NodeJudgement, is_float
 from kokoro_nb.inspection.onnx_file import OnnxFile, TensorArrays, initialisers
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, draws_inside, nodes_of
@@ -191,7 +191,7 @@ def whole_findings(
         if one.drawn is not None:
             drawn = "lengths are drawn" if np.isnan(one.drawn) else f"{one.drawn:.1%} of its variance is drawn"
             notes.append(f"The output '{one.name}' differs from run to run: {drawn}.")
-    unread = list(_unread_frames(seen))
+    unread = list(_unread_frames(seen)) if seen.file.model.ByteSize() <= HEAVY else []  # it runs on longer inputs
     notes += [one.statement for one, lost in unread if not lost]
     return (*found, *loud, *(one for one, lost in unread if lost)), tuple(notes)
 
