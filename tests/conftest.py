@@ -16,8 +16,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 HUB = tempfile.TemporaryDirectory(prefix="hub-")
 os.environ |= {"HF_HUB_CACHE": HUB.name, "HF_ENDPOINT": "http://127.0.0.1:9"}
 TEXT = "Hello world."
-# by ``--seconds``: those of a minute and more
-LONGEST = ("test_notebooks.py", "backends/test_contract.py", "delivery/test_pipeline.py", "test_process_faults.py")
+# by ``--seconds``: those of half a minute and more
+LONGEST = (
+    *("test_notebooks.py", "backends/test_stock.py", "test_frozen_verdicts.py", "precision/test_keep_float32.py"),
+    *("tvm/test_cross.py", "backends/test_contract.py", "test_diagnose_command.py", "locate/test_taken.py"),
+    *("locate/test_culprit_bundle.py", "benchmarks/test_decoders.py", "test_process_faults.py"),
+)
 SECONDS = Counter()  # by test file
 
 

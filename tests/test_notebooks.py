@@ -76,6 +76,7 @@ def _execute(name, parameters, folder, monkeypatch):
     notebook = read_notebook(NOTEBOOKS / f"{name}.ipynb")
     given = {key: value for key, value in parameters.items() if key in declared_parameters(notebook)}
     monkeypatch.chdir(folder)
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])  # which the shell replaces
     shell = InteractiveShell(config=Config(HistoryManager={"enabled": False}), ipython_dir=str(folder / "ipython"))
     for cell in notebook.cells:
         if cell.cell_type == "code":
