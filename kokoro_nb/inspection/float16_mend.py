@@ -27,7 +27,6 @@ from kokoro_nb.inspection.whole_file import AUDIBLE
 from kokoro_nb.markup import number
 from kokoro_nb.storage import atomic
 
-FIRST = 4  # nodes that are kept at first; then twice as many
 FLOOR = 3.0  # dB below the float32 file: twice the power of its own error
 HALF = 10  # of onnx.TensorProto.DataType
 SMALLEST = 2.0**-24  # of float16; ONNX Runtime's tool moves what is below 1e-7 up to that, unless told otherwise
@@ -91,7 +90,7 @@ def float16_mend(
     while not reached >= limit:
         if many >= len(ahead):
             raise InputError(f"{file.path} does not reach {number(limit)} dB in float16, whatever stays float32.")
-        many = int(np.maximum(FIRST, 2 * many))
+        many = int(np.maximum(4, 2 * many))
         reached = level(ahead[:many])
         tell(f"{len(ahead[:many])} nodes in float32: {number(reached)} dB")
     kept, withdrawn = withdrawn_alone(sorted(ahead[:many], key=order.index), level, limit)

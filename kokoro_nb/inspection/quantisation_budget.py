@@ -79,6 +79,8 @@ class LayerBudget:
         What its result loses in becoming an integer, cutting included.
     kernel : float
         By what the runtime differs from the definition, on the same integers.
+    measured : float
+        Of all but the weights together, as measured.
     """
 
     index: int
@@ -91,6 +93,7 @@ class LayerBudget:
     clipping: float
     requantisation: float
     kernel: float
+    measured: float
 
     @property
     def total(self) -> float:
@@ -101,6 +104,12 @@ class LayerBudget:
     def level(self) -> float | None:
         """Level of its result over all of its noise, in dB."""
         return decibels(self.signal, self.total)
+
+    @property
+    def apart(self) -> float:
+        """By how many dB the sum of the parts differs from what was measured, weights left out of both."""
+        parts = self.total - self.weights
+        return 0.0 if parts == self.measured else abs(decibels(parts, self.measured) or float("inf"))
 
     def row(self) -> dict[str, Any]:
         """Return it as a row of a table: signal over each part, in dB."""
@@ -180,7 +189,7 @@ class BudgetWatch:
         self.values: list[QuantisedValue] = []
         self.weights: dict[str, np.ndarray] = {}
         self.rounded: dict[str, tuple[np.ndarray, np.ndarray] | None] = {}
-        self.results: dict[str, int] = {}  # results of layers on their way to becoming integers
+        self.results: dict[str, tuple[int, np.ndarray]] = {}  # of layers, on their way to becoming integers
         self.steps: dict[str, Value] = {}
         self.products = integer_products(nodes)
 
@@ -220,7 +229,7 @@ class BudgetWatch:
             before = BEFORE_ROUNDING[call.domain, kind](call, *map(widened, inputs))
             error = (given - before) * float(np.asarray(inputs[_STEP_PLACES[call.domain, kind]]).reshape(()))
             self.rounded[node.proto.output[0]] = (error, np.zeros(error.shape))
-        elif kind == "Add" and self._shifted(names, node.proto.output[0]):
+        elif kind == "Add" and self._shifted(call, names, inputs, node.proto.output[0]):
             pass
         else:
             given = values[node.proto.output[0]] if node.proto.output[0] else None
@@ -262,19 +271,23 @@ class BudgetWatch:
         result = self.results.get(node.proto.input[0])
         level = decibels(float(np.square(wide).sum()), float(np.square(error).sum()))
         share = float(beyond.mean()) if beyond.size else 0.0
-        after = "" if result is None else self.layers[result].key
+        after = "" if result is None else self.layers[result[0]].key
         self.values.append(QuantisedValue(node.key, node.proto.input[0], name, level, share, after))
         if result is None:
             self.rounded[node.proto.output[0]] = (np.where(beyond, 0.0, error), np.where(beyond, error, 0.0))
             return
         self.rounded[node.proto.output[0]] = None
-        self.layers[result] = replace(self.layers[result], requantisation=_power(error))
+        at, exact = result
+        self.layers[at] = replace(self.layers[at], requantisation=_power(error), measured=_power(wide + error - exact))
 
-    def _shifted(self, names: list[str], given: str) -> bool:
+    def _shifted(self, call: OnnxCall, names: list[str], inputs: list[Value], given: str) -> bool:
         """Add a constant to a layer's result: it is still that layer's."""
         for name, other in (names, names[::-1]):
             if name in self.results and (other in self.file.constants or other in self.weights):
-                self.results[given] = self.results[name]
+                pairs = zip(names, inputs, strict=True)
+                layer, result = self.results[name]
+                exact = [result if one == name else value for one, value in pairs]
+                self.results[given] = layer, np.asarray(computed(call, exact)[0])
                 return True
         return False
 
@@ -307,12 +320,12 @@ class BudgetWatch:
             kernel = _power(given - held)
         budget = LayerBudget(
             *(node.index, node.key, node.operator, layer.form, _power(exact), weights),
-            *(powers["rounding"], powers["clipping"], requantised, kernel),
+            *(powers["rounding"], powers["clipping"], requantised, kernel, _power(given - exact)),
         )
         if layer.step is not None:
             self.rounded[node.proto.output[0]] = None
         else:
-            self.results[node.proto.output[0]] = len(self.layers)
+            self.results[node.proto.output[0]] = (len(self.layers), exact)
         self.layers.append(budget)
 
     def _errors(self, operand: Operand) -> tuple[np.ndarray, np.ndarray]:

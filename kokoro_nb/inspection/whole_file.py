@@ -15,6 +15,7 @@ from kokoro_nb.inspection.node_judgement import NodeJudgement, is_float
 from kokoro_nb.inspection.onnx_file import OnnxFile, TensorArrays, initialisers
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, draws_inside, nodes_of
 from kokoro_nb.inspection.onnx_session import OtherRuns, run_session, session_of
+from kokoro_nb.inspection.quantisation_budget import decibels
 from kokoro_nb.inspection.value_types import Arrays, Value
 from kokoro_nb.markup import number
 from kokoro_nb.traces.parity import relative_difference
@@ -91,9 +92,7 @@ def signal_to_noise(value: np.ndarray, right: np.ndarray) -> float | None:
     if not (np.isfinite(given).all() and np.isfinite(exact).all()):
         return None
     noise, signal = float(np.square(given - exact).sum()), float(np.square(exact).sum())
-    if noise == 0:
-        return float("inf")
-    return 10 * float(np.log10(signal / noise)) if signal else None
+    return decibels(signal, noise)
 
 
 def summaries(seen: FileRun, original: OnnxFile, others: OtherRuns) -> tuple[OutputSummary, ...]:

@@ -10,7 +10,6 @@ from kokoro_nb.backends.called_operators import arguments_by_name, is_element
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.file_facts import FileFact
 from kokoro_nb.defects import DEFECTS
-from kokoro_nb.defects.defect_case import Defect
 from kokoro_nb.locate.culprit import Culprit, Mechanism
 
 
@@ -32,11 +31,12 @@ def with_known_defect(culprit: Culprit, exported: Exported, failure: Failure | N
         return culprit  # what was changed on purpose is no defect of the runtime
     op = culprit.tap.operator.kind
     arguments = _arguments(exported, culprit.tap.name)
+    said = "" if failure is None else f"{failure.error}: {failure.message}\n{failure.cause}"
     known = [
         defect
         for defect in DEFECTS
         if op in defect.operators and culprit.backend.startswith(defect.backends) and defect.concerns(arguments)
-        if _fails_so(defect, failure)
+        if bool(defect.error) == (failure is not None) and re.search(defect.error, said)  # of a failure its error alone
     ]
     found = []
     for mechanism in culprit.mechanisms:
@@ -49,13 +49,6 @@ def with_known_defect(culprit: Culprit, exported: Exported, failure: Failure | N
         itself = Mechanism("operator lowered as another", "a known defect of this operator", (text,), **about)
         found.insert(0, itself)
     return replace(culprit, mechanisms=tuple(found))
-
-
-def _fails_so(defect: Defect, failure: Failure | None) -> bool:
-    """Return whether a defect is the error of this failure, or, where nothing failed, no error at all."""
-    if failure is None:
-        return not defect.error
-    return bool(defect.error) and bool(re.search(defect.error, f"{failure.error}: {failure.message}\n{failure.cause}"))
 
 
 def _arguments(exported: Exported, name: str) -> Mapping[str, Any]:

@@ -76,11 +76,6 @@ def _output_shows(trace: Trace, reference: Trace | None) -> bool | None:
     return any(one.any() for one in wrong)
 
 
-def first_divergence(reference: Trace, candidate: Trace) -> Culprit:
-    """Return the first operator that is wrong by itself, whatever it was given: see `divergences`."""
-    return first_of(divergences(reference, candidate), reference, candidate)
-
-
 def first_of(found: Sequence[Culprit], reference: Trace, candidate: Trace) -> Culprit:
     """Return the first of what `divergences` found, or the statement that it found nothing."""
     return found[0] if found else _nothing("divergence", candidate, _uncovered(reference, candidate))

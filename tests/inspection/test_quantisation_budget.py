@@ -67,6 +67,7 @@ def test_the_parts_add_up_to_the_noise_against_the_float_model(quantised, inputs
     true = _true_noise(path, inputs, budget)
     apart = {one.key: 10 * np.log10(one.total / true[one.key]) for one in budget.layers}
     assert all(abs(one) <= 1 for one in apart.values()), apart  # dB
+    assert all(one.apart <= 1 for one in budget.layers)
     assert all(one.kernel < 1e-9 * one.signal for one in budget.layers)
 
 

@@ -5,6 +5,12 @@ from torch import nn
 
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.base import absence
+from kokoro_nb.locate.verdicts import divergences, first_of
+
+
+def first_divergence(reference, candidate):
+    """Return the first operator that is wrong by itself, or the statement that none is."""
+    return first_of(divergences(reference, candidate), reference, candidate)
 
 
 class Function(nn.Module):

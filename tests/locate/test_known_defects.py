@@ -11,11 +11,12 @@ from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.defects import DEFECTS
 from kokoro_nb.faults import Fault, plant
-from kokoro_nb.locate import Culprit, first_divergence, first_nonfinite
+from kokoro_nb.locate import Culprit, first_nonfinite
 from kokoro_nb.locate.culprit import NAMES, Mechanism
 from kokoro_nb.locate.known_defects import with_known_defect
 from kokoro_nb.traces.statistics import describe
 from kokoro_nb.traces.trace import Tap
+from tests.locate.function_modules import first_divergence
 
 X = {"x": torch.linspace(-2, 2, 24).reshape(1, 4, 6)}
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate import divergences, first_divergence, first_nonfinite, judged
+from kokoro_nb.locate import divergences, first_nonfinite, judged
+from tests.locate.function_modules import first_divergence
 
 
 def _channel(value, channel=1):
