@@ -10,6 +10,7 @@ import torch
 from kokoro.istftnet import TorchSTFT
 from torch import nn
 
+import kokoro_nb.models.patches  # noqa: F401  its catalogue is what is tried
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import export_program
