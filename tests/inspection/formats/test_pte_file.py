@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import kokoro_nb as nb
+from kokoro_nb.inspection.captured_program import CapturedProgram
 from kokoro_nb.inspection.formats import read_program
-from kokoro_nb.inspection.formats.program_report import program_report
 from kokoro_nb.inspection.formats.pte_file import PteFile
 from tests.corpus.forms import portable_pte
 
@@ -65,7 +65,9 @@ def test_a_wrong_kernel_is_named(pte, monkeypatch):
         return replace(run, captured={**run.captured, "4:sin": run.captured["4:sin"] * (1 + 1e-4)})
 
     monkeypatch.setattr(PteFile, "run", spoilt)
-    report = program_report(program, program.made_inputs())
+    made = program.made_inputs()
+    captured = CapturedProgram(program)
+    report = captured.report(made, captured.examined(made.arrays))
     assert (report.first.key, report.first.operator, report.first.blame) == ("forward_0_4", "aten::sin.out", "runtime")
 
 
