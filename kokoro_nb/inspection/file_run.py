@@ -26,7 +26,7 @@ from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers, nodes_of
 from kokoro_nb.inspection.onnx_session import OtherRuns, brief, pinned, run_session, run_ways, session_of, tapped
 from kokoro_nb.inspection.quantisation_budget import BudgetWatch, QuantisationBudget
-from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, computed, dtypes_of
+from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, dtypes_of
 from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values
 from kokoro_nb.markup import number
 from kokoro_nb.traces.parity import relative_difference
@@ -168,13 +168,12 @@ def examined(
     ends = {output.name for output in file.model.graph.output}
     freed = last_readers(nodes, ends)
     truth: dict[str, Value] = {**inputs, **drawn}
-    lost: set[str] = set()  # values whose true value is not known
     found: list[NodeJudgement] = []
     watch, groups = BudgetWatch(file, nodes), NodeGroups(file, nodes, inputs, in_all_ways=in_all_ways)
     say = seldom(tell, SAID)
     for group, values in groups:
         for node in group:
-            found.append(_judged(file, node, values, truth, lost))
+            found.append(_judged(file, node, values, truth))
             watch.see(node, values)
             for name in freed.get(node.index, ()):
                 truth.pop(name, None)
@@ -193,7 +192,7 @@ def _run(file: OnnxFile, inputs: Arrays, names: list[str]) -> dict[str, Value]:
     return {name: inputs[name] for name in names if name in inputs} | values
 
 
-def _judged(file: OnnxFile, node: OnnxNode, values: Values, truth: dict[str, Value], lost: set[str]) -> NodeJudgement:
+def _judged(file: OnnxFile, node: OnnxNode, values: Values, truth: dict[str, Value]) -> NodeJudgement:
     """Judge one node, and take its true values further: what it gives on the true values before it."""
     inputs = [values[name] if name else None for name in node.proto.input]
     given = [values.get(name) if name else None for name in node.proto.output]
@@ -205,10 +204,9 @@ def _judged(file: OnnxFile, node: OnnxNode, values: Values, truth: dict[str, Val
     try:
         errors, _ = judged_outputs(call, inputs, given)
     except Exception as why:  # another's file on a third party's operators: it is not judged, and says why
-        lost.update(node.outputs)
         reason = str(why) if isinstance(why, NotDefined) else f"it could not be compared: {brief(why)}"
         return NodeJudgement(*about, "unknown", reason, given_finite=finite)
-    inherited = _inherited(file, node, call, given, truth, lost)
+    inherited = _inherited(file, node, given, truth)
     noise = None if inherited is None else inherited[1]
     sound = None if inherited is None else all(is_finite(truth[name]) for name in node.outputs)
     verdict: Verdict = "fail" if any(one.is_wrong for one in errors) else "pass"
@@ -219,28 +217,17 @@ def _judged(file: OnnxFile, node: OnnxNode, values: Values, truth: dict[str, Val
 
 
 def _inherited(
-    file: OnnxFile, node: OnnxNode, call: OnnxCall, given: list[Value], truth: dict[str, Value], lost: set[str]
+    file: OnnxFile, node: OnnxNode, given: list[Value], truth: dict[str, Value]
 ) -> tuple[float, float] | None:
-    """Compute a node on true values, keep what it gives, and return how far the runtime is from that.
+    """Compute a node on true values, keep its outputs, and return how far the runtime is from them.
 
     Of the peak, and as root mean square of that of what is right; None where the true values are not known.
     """
-
-    def true(name: str) -> Value:
-        return truth[name] if name in truth else file.constants[name]
-
-    if lost & set(node.reads):
-        lost.update(node.outputs)
-        return None
-    inputs = [true(name) if name else None for name in node.proto.input]
-    outer = {name: true(name) for name in node.reads}
-    try:
-        outputs = computed(replace(call, outer=outer), inputs)
-    except NotDefined:
-        lost.update(node.outputs)
+    found = file.evaluated(node, truth)
+    if found is None:
         return None
     worst = noise = 0.0
-    for name, value, right in zip(node.proto.output, given, outputs, strict=False):
+    for name, value, right in zip(node.proto.output, given, found[2], strict=False):
         if not name:
             continue
         truth[name] = right
