@@ -11,10 +11,10 @@ from kokoro_nb.backends.coreml.conversion import MixedPrecision, handed_over
 from kokoro_nb.backends.mil.interpreter import Interpreter
 from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate.minimise import minimised
 from kokoro_nb.locate.precision.degradation import INPUT, OperatorPrecision, worst
 from kokoro_nb.locate.precision.lens import CoreMlFile, converted, examine
 from kokoro_nb.locate.precision.matching import arguments, operations, read
+from kokoro_nb.locate.search import smallest
 from kokoro_nb.traces.parity import Parity, compare
 
 
@@ -103,7 +103,7 @@ def repair(
     before = bench.outcome(())
     keep = _grown(bench, start)
     if shrink:
-        keep = list(minimised(keep, lambda names: bench.good(bench.outcome(names))))
+        keep = list(smallest(keep, lambda names: bench.good(bench.outcome(names))))
     mixed = MixedPrecision(tuple(keep))
     after = bench.compared(converted(full.exported, inputs, folder, mixed).program)
     kept = tuple(full.names[name] for name in keep)
