@@ -15,7 +15,7 @@ from kokoro_nb.inspection.blame import InspectionFinding, node_findings
 from kokoro_nb.inspection.body_runs import body_findings, body_runs
 from kokoro_nb.inspection.compared_program import ComparedProgram, of_onnx
 from kokoro_nb.inspection.file_run import FileRun, examined
-from kokoro_nb.inspection.finding_scripts import Written, program_scripts, write_scripts
+from kokoro_nb.inspection.finding_scripts import Operators, onnx_operators, program_operators, write_scripts
 from kokoro_nb.inspection.float16_foresight import float16_foresight, foreseen, half_precision_findings
 from kokoro_nb.inspection.float16_mend import float16_mend
 from kokoro_nb.inspection.formats import FORMATS, read_program
@@ -121,12 +121,12 @@ def inspect(
         report = replace(report, notes=(*report.notes, f"{Path(mend).name}: {done}"), mended=done)
     if folder is None:
         return report
-    return _written(report, write_scripts(seen, report.bodies, report.findings, Path(folder)), Path(folder))
+    return _written(report, onnx_operators(seen, report.bodies), Path(folder))
 
 
-def _written(report: InspectionReport, written: Written, folder: Path) -> InspectionReport:
-    """Add the scripts to a report, and write it beside them."""
-    scripts, notes = written
+def _written(report: InspectionReport, operators: Operators, folder: Path) -> InspectionReport:
+    """Add scripts for the findings at these operators to a report, and write it beside them."""
+    scripts, notes = write_scripts(report.findings, operators, folder)
     report = replace(report, scripts=scripts, notes=(*report.notes, *notes))
     report.page(folder / "report.html")
     report.overlay(folder / "overlay")
@@ -167,7 +167,7 @@ def _of_program(
         report = _diff(report, reference.program(made.arrays), program.compared(), made.arrays)
     if folder is None:
         return report
-    return _written(report, program_scripts(program, made.arrays, report, Path(folder)), Path(folder))
+    return _written(report, program_operators(program, made.arrays, report.judgements), Path(folder))
 
 
 def _given(inputs: Mapping[str, Any], specs: tuple[TensorSpec, ...]) -> MadeInputs:

@@ -120,7 +120,7 @@ def _inherited(
             far[name] = (relative_difference(value, right), relative_noise(value, right), is_finite(right))
 
     try:
-        program.true(inputs, observe)
+        program.compared().compute(inputs, observe)
     except Exception as error:  # another's file on a third party's operators
         return far, true, (f"From the start it could not be computed in float64: {one_line(error)}.",)
     return far, true, ()
