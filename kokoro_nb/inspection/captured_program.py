@@ -3,7 +3,6 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from kokoro_nb.errors import one_line
 from kokoro_nb.findings import Verdict
 from kokoro_nb.inspection.blame import Blame, InspectionFinding
 from kokoro_nb.inspection.compared_program import ComparedProgram
-from kokoro_nb.inspection.finding_scripts import Written, program_scripts
+from kokoro_nb.inspection.finding_scripts import Operators, program_operators
 from kokoro_nb.inspection.formats.runnable_program import ProgramRun, RunnableProgram
 from kokoro_nb.inspection.input_maker import MadeInputs
 from kokoro_nb.inspection.inspection_report import InspectionReport
@@ -176,9 +175,9 @@ class CapturedProgram:
         """Return it for a comparison with another program."""
         return self.file.compared()
 
-    def scripts(self, seen: CapturedRun, report: InspectionReport, folder: Path) -> Written:
-        """Write a script for each finding at a node."""
-        return program_scripts(self.file, seen.inputs, report, folder)
+    def scripted(self, seen: CapturedRun, bodies: Any) -> Operators:
+        """Return its operators for scripts that show an error."""
+        return program_operators(self.file, seen.inputs, seen.judgements)
 
 
 Far = Mapping[str, tuple[float, float, bool]]
@@ -198,7 +197,7 @@ def _inherited(program: RunnableProgram, inputs: Arrays, run: ProgramRun) -> tup
             far[name] = (relative_difference(value, right), relative_noise(value, right), is_finite(right))
 
     try:
-        program.true(inputs, observe)
+        program.compared().compute(inputs, observe)
     except Exception as error:  # another's file on a third party's operators
         return far, true, f"From the start it could not be computed in float64: {one_line(error)}."
     return far, true, ""

@@ -10,6 +10,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.against_file import first_that_parts
 from kokoro_nb.inspection.captured_program import CapturedProgram
 from kokoro_nb.inspection.file_run import FileRun
+from kokoro_nb.inspection.finding_scripts import write_scripts
 from kokoro_nb.inspection.float16_mend import float16_mend
 from kokoro_nb.inspection.formats import FORMATS, read_program
 from kokoro_nb.inspection.input_maker import MadeInputs
@@ -109,7 +110,7 @@ def inspect(
         report = replace(report, notes=(*report.notes, f"{Path(mend).name}: {done}"), mended=done)
     if folder is None:
         return report
-    scripts, notes = program.scripts(seen, report, Path(folder))
+    scripts, notes = write_scripts(report.findings, program.scripted(seen, report.bodies), Path(folder))
     report = replace(report, scripts=scripts, notes=(*report.notes, *notes))
     report.page(Path(folder) / "report.html")
     report.overlay(Path(folder) / "overlay")

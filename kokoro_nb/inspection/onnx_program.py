@@ -2,16 +2,15 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kokoro_nb.inspection.blame import InspectionFinding
-from kokoro_nb.inspection.body_runs import body_findings, body_runs
+from kokoro_nb.inspection.body_runs import BodyRun, body_findings, body_runs
 from kokoro_nb.inspection.compared_program import ComparedProgram, of_onnx
 from kokoro_nb.inspection.file_run import FileRun, examined
-from kokoro_nb.inspection.finding_scripts import Written, write_scripts
+from kokoro_nb.inspection.finding_scripts import Operators, onnx_operators
 from kokoro_nb.inspection.float16_foresight import float16_foresight, foreseen, half_precision_findings
 from kokoro_nb.inspection.input_maker import MadeInputs, given_inputs, made_inputs
 from kokoro_nb.inspection.inspection_report import InspectionReport
@@ -99,9 +98,9 @@ class OnnxProgram:
         """Return it for a comparison with another program."""
         return of_onnx(self.file)
 
-    def scripts(self, seen: FileRun, report: InspectionReport, folder: Path) -> Written:
-        """Write a script for each finding at a node."""
-        return write_scripts(seen, report.bodies, report.findings, folder)
+    def scripted(self, seen: FileRun, bodies: tuple[BodyRun, ...]) -> Operators:
+        """Return its nodes for scripts that show an error."""
+        return onnx_operators(seen, bodies)
 
     @property
     def _graph(self) -> str:
