@@ -12,11 +12,11 @@ from kokoro_nb.locate.effect import ErrorPropagation, seen_deviations, with_effe
 from kokoro_nb.locate.investigation import reference_trace
 from kokoro_nb.locate.local_error import LocalError, explained_errors
 from kokoro_nb.locate.output_error import output_error
-from kokoro_nb.locate.rule_evidence import Evidence
+from kokoro_nb.locate.rule_evidence import Evidence, call_of
 from kokoro_nb.locate.subject import Subject
 from kokoro_nb.locate.traced_diagnosis import placed
 from kokoro_nb.locate.verdicts import wrong_operator
-from kokoro_nb.traces.operators import CONSTANT, INPUT
+from kokoro_nb.traces.operators import INPUT
 from kokoro_nb.traces.statistics import describe
 from kokoro_nb.traces.trace import Tap, Trace
 
@@ -84,23 +84,22 @@ def _joined(subject: Subject, search: Bisection) -> Culprit:
 def _culprit(subject: Subject, search: Bisection, known: Trace) -> Culprit:
     """Return what a search found in the form that tracing gives."""
     assert search.error is not None
-    evidence = Evidence(search.error, _inputs(search.error, known))
+    given, meaning = _inputs(search.error, known), known.meaning
+    assert meaning is not None
+    evidence = Evidence(search.error, given, call_of(meaning, search.error.operator.name, known.inputs, given))
     words = evidence.pattern.words
     return wrong_operator(evidence, subject.runtime.name, candidates=search.operators, channels=words)
 
 
 def _inputs(error: LocalError, known: Trace) -> dict[str, np.ndarray]:
     """Return what the program as it should be puts into the operator."""
-    wanted = {one for one in error.operator.inputs if not one.startswith((INPUT, CONSTANT))}
-    found = {
-        one: np.asarray(known.inputs[one.removeprefix(INPUT)]) for one in error.operator.inputs if one.startswith(INPUT)
-    }
+    read = error.operator.inputs
+    found = {name: np.asarray(value) for one, value in known.inputs.items() if (name := f"{INPUT}{one}") in read}
 
     def keep(name: str, result: Any) -> None:
-        if name in wanted:
+        if name in read:
             found[name] = np.array(result.numpy())
 
-    if wanted:
-        meaning: Any = known.meaning
-        meaning.run(known.inputs, keep)
+    meaning: Any = known.meaning
+    meaning.run(known.inputs, keep)
     return found
