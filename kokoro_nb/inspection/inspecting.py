@@ -17,7 +17,7 @@ from kokoro_nb.inspection.input_maker import MadeInputs
 from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.mended_file import MendedFile
 from kokoro_nb.inspection.onnx_file import OnnxFile, read_onnx
-from kokoro_nb.inspection.onnx_program import OnnxProgram
+from kokoro_nb.inspection.onnx_file_program import OnnxFileProgram
 from kokoro_nb.inspection.other_version import OtherVersion, second_opinion
 from kokoro_nb.inspection.quantised_mend import quantised_mend
 from kokoro_nb.inspection.references import Reference, varied
@@ -89,7 +89,7 @@ def inspect(
     if other_python is not None and (static or path.suffix in FORMATS):
         raise InputError("Only an .onnx file that is run can be run on another version; leave --other-python out.")
     other = None if other_python is None else OtherVersion.of(other_python)
-    program: Any = CapturedProgram(read_program(path)) if path.suffix in FORMATS else OnnxProgram(read_onnx(path))
+    program: Any = CapturedProgram(read_program(path)) if path.suffix in FORMATS else OnnxFileProgram(read_onnx(path))
     give_back_memory()
     tell("it was read")
     reference = None if against is None else Reference.of(against)
