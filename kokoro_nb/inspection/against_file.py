@@ -8,6 +8,7 @@ wrong. They do not where an output is another one, or where something forgets wh
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -69,63 +70,8 @@ def same_inputs(reference: ComparedProgram, candidate: ComparedProgram, inputs: 
     return dict(zip(reference.inputs, inputs.values(), strict=True))
 
 
-def first_that_parts(
-    reference: ComparedProgram, candidate: ComparedProgram, inputs: Sequence[Arrays]
-) -> tuple[InspectionFinding | None, str]:
-    """Name the first node of `candidate` whose result the reference does not have although it has what went into it.
-
-    Parameters
-    ----------
-    reference, candidate : ComparedProgram
-        The programs.
-    inputs : sequence of mapping
-        Inputs of `candidate`; three sets or more, so that no two values are alike by chance.
-
-    Returns
-    -------
-    InspectionFinding or None
-        The node; None if every result of `candidate` that matters is in the reference.
-    str
-        How many values were paired, in a sentence.
-
-    Raises
-    ------
-    InputError
-        If a program draws at random, or they take different inputs.
-    """
-    drawing = reference.drawing or candidate.drawing
-    if drawing:
-        raise InputError(
-            f"{drawing} draws at random, so that two files cannot be compared; give the noise as an input."
-        )
-    known = sketches(reference, [same_inputs(reference, candidate, one) for one in inputs])
-    own = sketches(candidate, inputs)
-    first = {name: near for name, (near, _) in nearest(known, known).items()}
-    paired = _Paired(reference, candidate, known, own, nearest(own, known), nearest(known, own), first, inputs)
-    count = sum(apart <= APART for _, apart in paired.pairs.values())
-    apart = paired.outputs_apart()
-    note = (
-        f"{count:,} of {len(own):,} values of {candidate.label} are in {reference.label} too; its outputs differ by at "
-        f"most {number(apart)} of their root mean square (limit {number(OTHER)})."
-    )
-    counts = [len(one.outputs) for one in (candidate, reference)]
-    if counts[0] != counts[1]:
-        note += f" It has {counts[0]} outputs and new states, {reference.label} {counts[1]}: the last are not compared."
-    begun = (next(paired.parting(), None), next(paired.replaced(), None))
-    node = next(iter(sorted((one for one in begun if one is not None), key=lambda one: one.index)), None)
-    changed = next(changed_parameters(reference, candidate), None)
-    if changed is not None and (node is None or changed[0].index < node.index):
-        return paired.of_parameters(*changed), note
-    if node is None and not apart <= OTHER:
-        rounds = any(one.rounds for one in candidate.nodes)  # few values of such a file are paired
-        node = None if rounds else next(paired.made_of_constants(), None)
-        if node is None:
-            return paired.of_outputs(apart), note
-    return None if node is None else replace(paired.finding(node), counterpart=paired.counterpart(node)), note
-
-
 @dataclass(frozen=True, eq=False)
-class _Paired:
+class Comparison:
     """Two programs whose values are paired: each value's nearest in the other one."""
 
     reference: ComparedProgram
@@ -136,6 +82,89 @@ class _Paired:
     back: Mapping[str, tuple[str, float]]
     first: Mapping[str, str]
     inputs: Sequence[Arrays]
+
+    @classmethod
+    def of(cls, reference: ComparedProgram, candidate: ComparedProgram, inputs: Sequence[Arrays]) -> "Comparison":
+        """Compute two programs in float64 and pair their values.
+
+        Parameters
+        ----------
+        reference, candidate : ComparedProgram
+            The programs.
+        inputs : sequence of mapping
+            Inputs of `candidate`; three sets or more, so that no two values are alike by chance.
+
+        Raises
+        ------
+        InputError
+            If a program draws at random, or they take different inputs.
+        """
+        drawing = reference.drawing or candidate.drawing
+        if drawing:
+            raise InputError(
+                f"{drawing} draws at random, so that two files cannot be compared; give the noise as an input."
+            )
+        known = sketches(reference, [same_inputs(reference, candidate, one) for one in inputs])
+        own = sketches(candidate, inputs)
+        first = {name: near for name, (near, _) in nearest(known, known).items()}
+        return cls(reference, candidate, known, own, nearest(own, known), nearest(known, own), first, inputs)
+
+    @property
+    def note(self) -> str:
+        """How many values were paired, and how far the outputs are apart, in a sentence."""
+        count = sum(apart <= APART for _, apart in self.pairs.values())
+        note = (
+            f"{count:,} of {len(self.own):,} values of {self.candidate.label} are in {self.reference.label} too; its "
+            f"outputs differ by at most {number(self.outputs_apart)} of their root mean square (limit {number(OTHER)})."
+        )
+        mine, theirs = len(self.candidate.outputs), len(self.reference.outputs)
+        if mine != theirs:
+            note += (
+                f" It has {mine} outputs and new states, {self.reference.label} {theirs}: the last are not compared."
+            )
+        return note
+
+    @property
+    def finding(self) -> InspectionFinding | None:
+        """The first node of `candidate` whose result the reference does not have although it has its input.
+
+        None if every result of `candidate` that matters is in the reference.
+        """
+        begun = (next(self.parting(), None), next(self.replaced(), None))
+        node = next(iter(sorted((one for one in begun if one is not None), key=lambda one: one.index)), None)
+        changed = next(changed_parameters(self.reference, self.candidate), None)
+        if changed is not None and (node is None or changed[0].index < node.index):
+            return self.of_parameters(*changed)
+        if node is None and not self.outputs_apart <= OTHER:
+            rounds = any(one.rounds for one in self.candidate.nodes)  # few values of such a file are paired
+            node = None if rounds else next(self.made_of_constants(), None)
+            if node is None:
+                return self.of_outputs(self.outputs_apart)
+        return None if node is None else replace(self.at(node), counterpart=self.counterpart(node))
+
+    @property
+    def unrelated(self) -> bool:
+        """Whether the candidate has neither a value nor a constant of the reference, and gives something else.
+
+        Of a file of integers that is not known.
+        """
+        if any(one.rounds for one in self.candidate.nodes):
+            return False
+        made = {name for node in self.candidate.nodes for name in node.outputs}
+        if self.outputs_apart <= REPLACED or any(self.pairs[one][1] <= APART for one in made & set(self.pairs)):
+            return False
+        mine, theirs = self._constants(self.candidate), self._constants(self.reference)
+        return bool(mine) and not any(apart <= APART for _, apart in nearest(mine, theirs).values())
+
+    def place(self, key: str) -> str:
+        """Return the operator of the reference that gives what a node gives, or reads what it reads; empty if none."""
+        node = next((one for one in self.candidate.nodes if one.key == key), None)
+        if node is None:
+            return ""
+        there = {name: one.key for one in self.reference.nodes for name in one.outputs}
+        near = (self.pairs[name] for name in node.outputs if name in self.pairs)
+        same = [there[other] for other, apart in near if apart <= APART and other in there]
+        return next(iter([*same, *(one.key for one in self.counterparts(node))]), "")
 
     def parting(self) -> Iterator[ComparedNode]:
         """Yield the nodes that part for good: first those that an output shows, then those that something masks."""
@@ -148,6 +177,7 @@ class _Paired:
             if self._is_forgotten(node, ahead) or (not regrouped and self.counterparts(node, whole=True)):
                 yield node
 
+    @cached_property
     def outputs_apart(self) -> float:
         """Return how far the floats among the outputs are from those of the reference, in order, element by element."""
         pairs = zip(self.candidate.outputs, self.reference.outputs, strict=False)
@@ -163,16 +193,18 @@ class _Paired:
         for node in self.candidate.nodes:
             if limits.keys() >= set(node.reads) and any(node.constants):
                 limits |= dict.fromkeys(node.outputs, REPLACED if _plain(node.operator) in REBUILDING else APART)
-        folded = nearest({name: self.own[name] for name in limits.keys() & set(self.own)}, self._constants())
+        folded = nearest(
+            {name: self.own[name] for name in limits.keys() & set(self.own)}, self._constants(self.reference)
+        )
         alike = {name: (other, 0.0) for name, (other, apart) in folded.items() if apart <= limits[name]}
         ahead, ends = _unpaired_ahead(self.candidate, {**self.pairs, **alike}), set(self.candidate.outputs)
         for node in self.candidate.nodes:
             if any(name in limits and ends & ahead[name] for name in node.outputs):
                 yield node
 
-    def _constants(self) -> dict[str, ValueSketch]:
-        """Return what the floats among the constants of the reference are known by."""
-        named = (constant for node in self.reference.nodes for constant in node.constants if constant is not None)
+    def _constants(self, program: ComparedProgram) -> dict[str, ValueSketch]:
+        """Return what the floats among the constants of a program are known by."""
+        named = (constant for node in program.nodes for constant in node.constants if constant is not None)
         return {
             name: ValueSketch.joined([ValueSketch.of(array.astype(np.float64))] * len(self.inputs))
             for name, array in named
@@ -262,7 +294,7 @@ class _Paired:
                 lacked += [] if any(ahead.get(name) for name in {*one.reads} - folded) else [one.key]
         return next(iter([*lacked, *(one.key for one in self.counterparts(node))]), "")
 
-    def finding(self, node: ComparedNode) -> InspectionFinding:
+    def at(self, node: ComparedNode) -> InspectionFinding:
         """Say how a node differs from what reads the same in the reference."""
         others = self.counterparts(node)
         proof = ["Both were computed in float64, and what goes into the node is in both."]

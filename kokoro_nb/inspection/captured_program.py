@@ -19,7 +19,7 @@ from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.judged_run import JudgedRun, node_findings
 from kokoro_nb.inspection.node_judgement import NodeJudgement, NodeOutputError, is_finite, is_float, relative_noise
 from kokoro_nb.inspection.references import varied
-from kokoro_nb.inspection.value_types import Arrays, Tell
+from kokoro_nb.inspection.value_types import Arrays, Tell, Value
 from kokoro_nb.inspection.whole_file import OutputSummary, imprecise, unread_inputs
 from kokoro_nb.locate.local_error import Judge, LocalError
 from kokoro_nb.traces.operators import CONSTANT, INPUT
@@ -66,6 +66,12 @@ class CapturedRun(JudgedRun):
         if near:
             return "runtime", (f"The same operator in {words} agrees with float64.",)
         return "unknown", (f"{words} does not agree with float64 here either.",)
+
+    def division(self, judgement: NodeJudgement) -> tuple[Value, Value] | None:
+        """Return divisor and quotient of a division of two results: see `JudgedRun.division`."""
+        operator = self.program.operators[judgement.index]
+        divisor = self.run.captured.get(operator.inputs[-1]) if operator.kind in ("div", "reciprocal") else None
+        return None if divisor is None else (divisor, self.run.captured[operator.name])
 
     def is_unsound_elsewhere(self, judgement: NodeJudgement) -> bool | None:
         """Run the program on other inputs of the same level: see `JudgedRun.is_unsound_elsewhere`."""

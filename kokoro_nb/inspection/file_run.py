@@ -108,6 +108,12 @@ class FileRun(JudgedRun):
             return None
         return not all(map(is_finite, values.values()))
 
+    def division(self, judgement: NodeJudgement) -> tuple[Value, Value] | None:
+        """Return divisor and quotient of a Div or Reciprocal: see `JudgedRun.division`."""
+        node = self.nodes[judgement.index]
+        values = self.captured(node) if node.proto.op_type in ("Div", "Reciprocal") else None
+        return None if values is None else (values[node.proto.input[-1]], values[node.proto.output[0]])
+
     def unsound_constants(self, judgement: NodeJudgement) -> Collection[str]:
         """Return the initialisers that a node reads and that are not finite."""
         held = (name for name in self.nodes[judgement.index].reads if name in self.file.constants)
