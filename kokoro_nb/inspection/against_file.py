@@ -17,8 +17,7 @@ from kokoro_nb.inspection.compared_program import (
     ComparedNode,
     ComparedProgram,
     changed_parameters,
-    differing_attributes,
-    differing_constants,
+    differing,
     foreign_constants,
     largest_change,
 )
@@ -88,17 +87,24 @@ def first_that_parts(
     Raises
     ------
     InputError
-        If a program draws at random, or they take different inputs.
+        If the reference draws at random, or they take different inputs.
     """
-    drawing = reference.drawing or candidate.drawing
-    if drawing:
+    if reference.drawing:
         raise InputError(
-            f"{drawing} draws at random, so that two files cannot be compared; give the noise as an input."
+            f"{reference.drawing} draws at random, so that two files cannot be compared; give the noise as an input."
         )
+    drawn = next((one for one in candidate.nodes if one.key == candidate.drawing), None)
+    if drawn is not None:
+        words = f"{drawn.key} ({drawn.operator}) draws at random, and nothing in {reference.label} does"
+        return _found(drawn, "operator lowered as another", f"{words}.", ()), f"No values were paired: {words}."
     known = sketches(reference, [same_inputs(reference, candidate, one) for one in inputs])
     own = sketches(candidate, inputs)
     first = {name: near for name, (near, _) in nearest(known, known).items()}
-    paired = _Paired(reference, candidate, known, own, nearest(own, known), nearest(known, own), first, len(inputs))
+    pairs, back = nearest(own, known), nearest(known, own)
+    for one, other in zip(candidate.outputs, reference.outputs, strict=False):  # not with one equal by chance
+        if one in own and other in known and not own[one].differs(known[other]) <= OTHER:
+            pairs[one] = (other, own[one].differs(known[other]))
+    paired = _Paired(reference, candidate, known, own, pairs, back, first, len(inputs))
     count = sum(apart <= APART for _, apart in paired.pairs.values())
     apart = paired.outputs_apart()
     note = (
@@ -110,11 +116,11 @@ def first_that_parts(
         note += f" It has {counts[0]} outputs and new states, {reference.label} {counts[1]}: the last are not compared."
     begun = (next(paired.parting(), None), next(paired.replaced(), None))
     node = next(iter(sorted((one for one in begun if one is not None), key=lambda one: one.index)), None)
-    changed = next(changed_parameters(reference, candidate), None)
-    if changed is not None and (node is None or changed[0].index < node.index):
-        return paired.of_parameters(*changed), note
+    for changed, right in changed_parameters(reference, candidate):
+        if paired.differs(changed.outputs, right.outputs) > SAME and (node is None or changed.index < node.index):
+            return paired.of_parameters(changed, right), note
     if node is None and not apart <= OTHER and not any(one.rounds for one in candidate.nodes):
-        node = next(paired.made_of_constants(), None)
+        node = next(paired.unlike(), None)
         if node is None:
             return paired.of_outputs(apart), note
     return None if node is None else replace(paired.finding(node), counterpart=paired.counterpart(node)), note
@@ -150,10 +156,10 @@ class _Paired:
         both = [(self.own[a], self.known[b]) for a, b in pairs if a in self.own and b in self.known]
         return float(np.max([one.differs(other) for one, other in both], initial=0.0))
 
-    def made_of_constants(self) -> Iterator[ComparedNode]:
-        """Yield the nodes that make of constants alone what the reference has nowhere, and that an output shows.
+    def unlike(self) -> Iterator[ComparedNode]:
+        """Yield the nodes whose result the reference has nowhere, and that an output shows, whatever they read.
 
-        What is folded there is a constant.
+        What is made of constants alone may be a constant there.
         """
         limits: dict[str, float] = {}  # of each value that is made so: how far rounding of the constants may put it
         for node in self.candidate.nodes:
@@ -163,7 +169,7 @@ class _Paired:
         alike = {name: (other, 0.0) for name, (other, apart) in folded.items() if apart <= limits[name]}
         ahead, ends = _unpaired_ahead(self.candidate, {**self.pairs, **alike}), set(self.candidate.outputs)
         for node in self.candidate.nodes:
-            if any(name in limits and ends & ahead[name] for name in node.outputs):
+            if any(ends & ahead[name] for name in node.outputs):
                 yield node
 
     def _constants(self) -> dict[str, ValueSketch]:
@@ -182,7 +188,7 @@ class _Paired:
         """
         for node in self.candidate.nodes:
             others = [one for one in self.counterparts(node, whole=True) if self._reads_alike(node, one)]
-            changed = [next(differing_constants(one, node), None) is not None for one in others]
+            changed = [next(differing(one, node), None) is not None for one in others]
             if others and all(changed) and all(self._is_another(node, one) for one in others):
                 yield node
 
@@ -191,15 +197,15 @@ class _Paired:
 
         A weight that meets an almost silent channel hardly moves the result.
         """
-        apart = self._differs(node.outputs, other.outputs)
+        apart = self.differs(node.outputs, other.outputs)
         return apart > OTHER or (apart > SAME and largest_change(other, node) > REPLACED)
 
     def _reads_alike(self, node: ComparedNode, other: ComparedNode) -> bool:
         if dict(node.attributes) != dict(other.attributes) or len(node.reads) != len(other.reads):
             return False
-        return self._differs(node.reads, other.reads) <= SAME
+        return self.differs(node.reads, other.reads) <= SAME
 
-    def _differs(self, names: Sequence[str], others: Sequence[str]) -> float:
+    def differs(self, names: Sequence[str], others: Sequence[str]) -> float:
         """Return how far values are from others, element by element; infinite where one is not known."""
         pairs = [(self.own.get(one), self.known.get(other)) for one, other in zip(names, others, strict=False)]
         apart = [float("inf") if a is None or b is None else a.differs(b) for a, b in pairs]
@@ -233,7 +239,7 @@ class _Paired:
 
         With `whole`, those alone that are of the same operator and read the same and nothing else.
         """
-        read = {self.pairs[one][0] for one in node.reads if one in self.pairs}
+        read = self._paired_reads(node)
         found = [one for one in self.reference.nodes if read & self._read(one) and set(one.outputs) & set(self.known)]
         if whole:
             return [one for one in found if one.operator == node.operator and read == self._read(one)]
@@ -241,6 +247,18 @@ class _Paired:
             found,
             key=lambda one: (one.operator != node.operator, not self._is_missing(one), -len(read & self._read(one))),
         )
+
+    def _paired_reads(self, node: ComparedNode) -> set[str]:
+        """Return what a node of the candidate reads and the reference has, by the names there."""
+        pairs = (self.pairs[name] for name in node.reads if name in self.pairs)
+        return {other for other, apart in pairs if apart <= APART}
+
+    def _unread(self, node: ComparedNode, other: ComparedNode) -> list[tuple[Name, str]]:
+        """Say which input of its counterpart neither a node reads nor those that go on from it."""
+        mine = set().union(*(self._paired_reads(one) for one in self._region(node)))
+        lacked = next((one for one in other.reads if one in self.first and self.first[one] not in mine), None)
+        words = f"it does not read '{lacked}', as {other.key} there does"
+        return [] if lacked is None else [("operator lowered as another", words)]
 
     def _read(self, node: ComparedNode) -> set[str]:
         """Return what a node of the reference reads, each by the first value that is the same in another order."""
@@ -267,8 +285,7 @@ class _Paired:
             proof.append(f"Its counterpart there is {_named(other)}.")
             right = self.known[next(one for one in other.outputs if one in self.known)]
             value = self.own[next(one for one in node.outputs if one in self.own)]
-            how: list[tuple[Name, str]] = [("changed constant", one) for one in differing_constants(other, node)]
-            how += [("operator lowered as another", one) for one in differing_attributes(other, node)]
+            how = [*differing(other, node), *self._unread(node, other)]
             return self._told(node, [*how, *(("changed scale", one) for one in scaled(value, right))], proof)
         return self._elsewhere(node, others, proof)
 
@@ -280,8 +297,7 @@ class _Paired:
     def of_parameters(self, node: ComparedNode, other: ComparedNode) -> InspectionFinding:
         """Say how a node that reads constants alone differs from the one that reads most of the same."""
         proof = [f"Its counterpart there, which reads the same constants but for this, is {_named(other)}."]
-        how: list[tuple[Name, str]] = [("changed constant", one) for one in differing_constants(other, node)]
-        return replace(self._told(node, how, proof), counterpart=other.key)
+        return replace(self._told(node, list(differing(other, node)), proof), counterpart=other.key)
 
     def _told(self, node: ComparedNode, how: list[tuple[Name, str]], proof: list[str]) -> InspectionFinding:
         where = f"{node.key} ({node.operator}) is the first node whose result {self.reference.label} does not have"
@@ -322,7 +338,8 @@ class _Paired:
         where = f"{node.key} ({node.operator}) is the first node whose result {self.reference.label} does not have"
         if other is None:
             name: Name = "operator lowered as another" if node.reads else "changed constant"
-            return _found(node, name, f"{where}: no {node.operator} there reads the same.", proof)
+            why = f"no {node.operator} there reads the same" if node.reads else "it is made of constants alone"
+            return _found(node, name, f"{where}: {why}.", proof)
         proof.append(f"What reads the same there and gives something else is {_named(other)}.")
         for one in region:
             how = list(foreign_constants(other, one, region))
@@ -340,7 +357,8 @@ class _Paired:
             words = factor[0].replace("what it is there", "what goes into it")
             statement = f"{where}: no {node.operator} there reads the same, and {words}."
             return _found(node, "changed scale", statement, proof)
-        statement = f"{where}: it computes something else than {other.key} ({other.operator}) there."
+        unread = "".join(f"; {words}" for _, words in self._unread(node, other))
+        statement = f"{where}: it computes something else than {other.key} ({other.operator}) there{unread}."
         return _found(node, "operator lowered as another", statement, proof)
 
     def _is_missing(self, node: ComparedNode) -> bool:
