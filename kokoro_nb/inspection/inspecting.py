@@ -7,7 +7,7 @@ from typing import Any
 
 from kokoro_nb.backends.artefacts import give_back_memory
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.against_file import OTHER, Comparison
+from kokoro_nb.inspection.against_file import Comparison
 from kokoro_nb.inspection.blame import InspectionFinding
 from kokoro_nb.inspection.captured_program import CapturedProgram
 from kokoro_nb.inspection.file_run import FileRun
@@ -20,6 +20,7 @@ from kokoro_nb.inspection.mended_file import MendedFile
 from kokoro_nb.inspection.onnx_file import OnnxFile, read_onnx
 from kokoro_nb.inspection.onnx_file_program import OnnxFileProgram
 from kokoro_nb.inspection.other_version import OtherVersion, second_opinion
+from kokoro_nb.inspection.pairing import OTHER
 from kokoro_nb.inspection.quantisation_budget import QuantisationBudget
 from kokoro_nb.inspection.quantised_mend import quantised_mend
 from kokoro_nb.inspection.references import Reference, three_sets
