@@ -148,13 +148,10 @@ class Comparison(Pairing):
             if how:
                 part = f"{one.key} ({one.operator}) is where the file parts from {self.reference.label}"
                 return _found(one, "changed constant", f"{part}: {'; '.join(how)}.", proof)
-        number_there = self._other_number(node, other)
-        if number_there:
-            return self._told(node, [number_there], proof)
         for one in region:
             multiple = self._multiple(one)
-            if multiple:
-                return self._told(one, [("changed scale", words) for words in multiple], proof)
+            if multiple is not None:
+                return self._told(one, [multiple], proof)
         read = next((self.pairs[one][0] for one in node.reads if one in self.pairs), "")
         value = self.own.get(node.outputs[0])
         factor = scaled(value, self.known[read]) if value is not None and read in self.known else []
@@ -166,29 +163,27 @@ class Comparison(Pairing):
         statement = f"{where}: it computes something else than {other.key} ({other.operator}) there{unread}."
         return _found(node, "operator lowered as another", statement, proof)
 
-    def _other_number(self, node: ComparedNode, other: ComparedNode) -> tuple[Name, str] | None:
-        """Say which number the two have another of, if that is all in which their results differ."""
-        value, right = self.own.get(node.outputs[0]), self.known.get(other.outputs[0])
-        factor = None if value is None or right is None else factor_of(value, right)
-        found = None if factor is None or abs(factor - 1) <= SAME else other_number(other, node, factor)
-        if found is None:
+    def _multiple(self, node: ComparedNode) -> tuple[Name, str] | None:
+        """Say so if what a node gives is a multiple of a result that only the reference has: the nearest such.
+
+        The numbers that the two nodes have say it, if their quotient is that factor.
+        """
+        value = self.own.get(node.outputs[0])
+        lacked = [name for name, (_, apart) in self.back.items() if apart > APART]
+        factors = {name: factor_of(value, self.known[name]) for name in lacked} if value is not None else {}
+        near = [(one, name) for name, one in factors.items() if one is not None and one > 0]
+        if not near:
             return None
+        factor, name = min(near, key=lambda one: abs(np.log(one[0])))
+        found = next((other_number(one, node, factor) for one in self.reference.nodes if name in one.outputs), None)
+        if found is None:
+            return "changed scale", f"its result is exactly {number(factor)} times what it is there"
         there, expected, here, given = found
         words = f"the constant '{here}' is {number(given)} in place of {number(expected)}" + called(there, here)
         for name, axis in self.candidate.open_axes:
             if expected == self.inputs[0][name].shape[axis]:
                 return "frozen length", f"{words}, the length of axis {axis} of '{name}', which is open"
         return "changed constant", words
-
-    def _multiple(self, node: ComparedNode) -> list[str]:
-        """Say so if what a node gives is a multiple of a result that only the reference has: the nearest such."""
-        value = self.own.get(node.outputs[0])
-        others = [self.known[name] for name, (_, apart) in self.back.items() if apart > APART]
-        factors = [factor_of(value, one) for one in others] if value is not None else []
-        near = [one for one in factors if one is not None and one > 0]
-        if not near:
-            return []
-        return [f"its result is exactly {number(min(near, key=lambda one: abs(np.log(one))))} times what it is there"]
 
     def _region(self, node: ComparedNode) -> list[ComparedNode]:
         """Return the node and those after it that read its unpaired results, a few nodes far."""
