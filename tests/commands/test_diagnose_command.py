@@ -11,7 +11,6 @@ from kokoro_nb import inspection
 from kokoro_nb.__main__ import main
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.locate import Diagnosis
-from kokoro_nb.studies import diagnosed_program
 from tests.faults.artefact_files import edit_onnx_weight
 
 MODULE = """
@@ -211,13 +210,6 @@ def test_kokoros_decoder_is_what_is_diagnosed_without_a_target(capsys):
     printed = capsys.readouterr().out
     assert "decoder from har, 4 frames, weights narrow" in printed
     assert "decoder.decode.1.norm1:add is the first operator that is wrong" in printed
-
-
-def test_the_healthy_decoder_has_no_fault():
-    decoder = diagnosed_program.kokoro_decoder("narrow", 0, "Hello world, this is a test.", 4, [])
-    found = inspection.diagnose(decoder.candidate, decoder.inputs, "eager", precision="float64")
-    assert (found.verdict, found.culprits, found.investigation.candidate.missing) == ("pass", (), ())
-    assert found.investigation.probe.difference == 0
 
 
 @pytest.mark.slow
