@@ -21,8 +21,7 @@ from kokoro_nb.backends.mil.saved_program import SavedProgram, load_program
 from kokoro_nb.backends.signature import TensorSpec, dtype_name
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram, Observe
-from kokoro_nb.inspection.formats.pt2_file import OPEN, drawn_inputs
-from kokoro_nb.inspection.formats.runnable_program import OperatorAlone, ProgramFacts, ProgramRun
+from kokoro_nb.inspection.formats.runnable_program import OPEN, OperatorAlone, ProgramFacts, ProgramRun, drawn_inputs
 from kokoro_nb.inspection.input_maker import MadeInputs
 from kokoro_nb.inspection.value_types import Arrays
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
