@@ -16,7 +16,7 @@ from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import TensorSpec, dtype_name
 from kokoro_nb.errors import InputError, one_line
 from kokoro_nb.inspection.compared_program import ComparedProgram, of_exported
-from kokoro_nb.inspection.formats.runnable_program import OPEN, OperatorAlone, ProgramFacts, ProgramRun, drawn_inputs
+from kokoro_nb.inspection.formats.runnable_program import OperatorAlone, ProgramFacts, ProgramRun, drawn_inputs, fixed
 from kokoro_nb.inspection.input_maker import MadeInputs
 from kokoro_nb.inspection.value_types import Arrays
 from kokoro_nb.traces.operators import Operator
@@ -70,7 +70,10 @@ class Pt2File:
             raise InputError(f"{path} cannot be read by torch.export.load: {one_line(error)}.") from error
         names = [name for name in program.graph_signature.user_inputs if isinstance(name, str)]
         nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
-        specs = tuple(_spec(name, nodes[name].meta["val"]) for name in names)
+        values = [nodes[name].meta["val"] for name in names]
+        specs = tuple(
+            TensorSpec(name, fixed(one.shape), dtype_name(one.dtype)) for name, one in zip(names, values, strict=True)
+        )
         results = user_results(program)
         outputs = ("output",) if len(results) == 1 else tuple(f"output_{k}" for k in range(len(results)))
         return cls(path, Exported(None, program, specs, outputs, (), 0.0))
@@ -170,8 +173,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(one) for key, one in value.items()}
     return value.detach().clone() if hasattr(value, "detach") else value
-
-
-def _spec(name: str, value: Any) -> TensorSpec:
-    shape = tuple(size if isinstance(size, int) else OPEN for size in value.shape)
-    return TensorSpec(name, shape, dtype_name(value.dtype))

@@ -1,9 +1,9 @@
 """What a file of another format has to offer so that its operators can be judged."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -106,6 +106,11 @@ class RunnableProgram(Meaning, Protocol):
 
     def compared(self) -> ComparedProgram:
         """Return it for a comparison with another program; its `compute` knows every operator by name."""
+
+
+def fixed(shape: Iterable[Any]) -> tuple[int, ...]:
+    """Return a shape with a number for each axis that the file leaves open."""
+    return tuple(int(size) if isinstance(size, int | np.integer) else OPEN for size in shape)
 
 
 def drawn_inputs(specs: tuple[TensorSpec, ...], seed: int, bounds: Mapping[str, int] | None = None) -> MadeInputs:
