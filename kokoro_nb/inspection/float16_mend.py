@@ -7,7 +7,7 @@ twice: run, and computed with each value rounded to the type that the file gives
 computes many operators of float16 in float32, and passes on what it did not round.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from kokoro_nb.backends.base import quietly
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.file_run import examined
 from kokoro_nb.inspection.float16_foresight import LARGEST, float16_foresight, in_danger
-from kokoro_nb.inspection.mended_file import MendedFile, lowest_level, withdrawn_alone
+from kokoro_nb.inspection.mended_file import MendedFile, lowest_level, mended_file
 from kokoro_nb.inspection.onnx_file import OnnxFile, in_order
 from kokoro_nb.inspection.onnx_nodes import copied, freeing, last_readers, nodes_of, put
 from kokoro_nb.inspection.onnx_session import brief, run_session, session_of
@@ -67,7 +67,7 @@ def float16_mend(
     names = {node.key: named.graph.node[node.index].name for node in nodes_of(file.model.graph)}
     order = [*names]
 
-    def level(kept: Sequence[str]) -> float:
+    def level(kept: Collection[str]) -> float:
         half = converted(named, [names[key] for key in kept])
         try:
             outputs = run_session(session_of(half), inputs)
@@ -83,20 +83,21 @@ def float16_mend(
     if own == float("-inf"):
         raise InputError(f"{file.path} is not finite as it is, so that no float16 can be measured; mend that first.")
     limit = limit if own >= limit else own - FLOOR  # a file that is no better itself: its phase may turn on one bit
-    harmed = [one.key for one in in_danger(float16_foresight(file, inputs), len(order))]
-    ahead = list(dict.fromkeys([*harmed, *order]))  # those that compare, or give integers of floats, come last
-    many, plain = 0, level([])
-    reached = plain
-    while not reached >= limit:
-        if many >= len(ahead):
-            raise InputError(f"{file.path} does not reach {number(limit)} dB in float16, whatever stays float32.")
-        many = int(np.maximum(4, 2 * many))
-        reached = level(ahead[:many])
-        tell(f"{len(ahead[:many])} nodes in float32: {number(reached)} dB")
-    kept, withdrawn = withdrawn_alone(sorted(ahead[:many], key=order.index), level, limit)
+
+    def growing() -> Iterator[list[str]]:
+        harmed = [one.key for one in in_danger(float16_foresight(file, inputs), len(order))]
+        ahead = list(dict.fromkeys([*harmed, *order]))  # those that compare, or give integers of floats, come last
+        many = 0
+        while many < len(ahead):
+            yield ahead[:many]
+            many = int(np.maximum(4, 2 * many))
+        yield ahead
+        raise InputError(f"{file.path} does not reach {number(limit)} dB in float16, whatever stays float32.")
+
+    found = mended_file(("nodes", "their error in float16"), order, level, limit, growing(), tell)
     with atomic(Path(path)) as draft:
-        draft.write_bytes(converted(named, [names[key] for key in kept]).SerializeToString())
-    return MendedFile("nodes", "their error in float16", kept, withdrawn, plain, level(kept), limit, len(order))
+        draft.write_bytes(converted(named, [names[key] for key in found.kept]).SerializeToString())
+    return found
 
 
 def rounded_run(file: OnnxFile, inputs: Arrays) -> dict[str, np.ndarray]:

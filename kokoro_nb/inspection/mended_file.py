@@ -1,13 +1,14 @@
 """What a mended file is made by: which parts of it are in float32, and what the outputs lose without each of them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
-from kokoro_nb.inspection.value_types import Values
+from kokoro_nb.inspection.value_types import Tell, Values
 from kokoro_nb.inspection.whole_file import signal_to_noise
-from kokoro_nb.locate.minimise import minimised
+from kokoro_nb.locate.search import smallest
 from kokoro_nb.markup import number
 
 
@@ -74,12 +75,42 @@ def _decibels(level: float) -> str:
     return f"{number(level)} dB"
 
 
-def withdrawn_alone(
-    kept: Sequence[str], level: Callable[[Sequence[str]], float], limit: float
-) -> tuple[tuple[str, ...], dict[str, float]]:
-    """Return a smallest set of the parts whose level is not below the limit, and the level without each of them."""
-    fewest = minimised(kept, lambda names: level(names) >= limit)
-    return fewest, {key: level([one for one in fewest if one != key]) for key in fewest}
+def mended_file(
+    about: tuple[str, str],
+    every: Sequence[str],
+    level: Callable[[frozenset[str]], float],
+    limit: float,
+    starts: Iterable[Sequence[str]],
+    tell: Tell,
+) -> MendedFile:
+    """Return what a mended file is made by: a smallest set of parts in float32 whose level is not below the limit.
+
+    Parameters
+    ----------
+    about : pair of str
+        What the parts are, and which error is measured.
+    every : sequence of str
+        The parts that could be in float32, in the order of execution.
+    level : callable
+        Returns the level of the outputs, dB, with these parts in float32.
+    limit : float
+        The least level, dB.
+    starts : iterable of sequences of parts
+        The first that reaches the limit is made smaller.
+    tell : callable
+        Is given a line on how far it is.
+    """
+
+    @cache
+    def measured(kept: frozenset[str]) -> float:
+        found = level(kept)
+        tell(f"{len(kept)} of {len(every)} {about[0]} in float32: {_decibels(found)}")
+        return found
+
+    kept = smallest(every, lambda names: measured(frozenset(names)) >= limit, starts)
+    withdrawn = {one: measured(frozenset(kept) - {one}) for one in kept}
+    plain, mended = measured(frozenset()), measured(frozenset(kept))
+    return MendedFile(*about, kept, withdrawn, plain, mended, limit, len(every))
 
 
 def lowest_level(outputs: Values, right: Values) -> float:

@@ -19,6 +19,7 @@ from kokoro_nb.inspection.references import varied
 from kokoro_nb.locate.bisected_diagnosis import bisected_diagnosis
 from kokoro_nb.locate.culprit import wrong_at
 from kokoro_nb.locate.diagnosis import Diagnosis
+from kokoro_nb.locate.interface_faults import RANDOM
 from kokoro_nb.locate.investigation import investigate, reference_trace
 from kokoro_nb.locate.known_defects import with_facts
 from kokoro_nb.locate.paired_programs import PartingPoint, other_program, parting
@@ -79,7 +80,7 @@ def diagnose(
         What is allowed of the error of every output, of its peak; by default derived from how far PyTorch's own float32
         is from float64: see `output_error`.
     remedies : bool
-        Whether remedies are tried and measured where an operator is named: see `Diagnosis.try_remedies`.
+        Whether remedies are tried and measured where something is wrong: see `Diagnosis.try_remedies`.
     artefact : path, optional
         A file that was exported of `program`, to be looked into in place of an export: see `backends.adopted`.
     supply : sequence of str
@@ -139,12 +140,14 @@ def diagnose(
             found = _rewritten(found, parted, runtime, healthy, given)
             return _cured_as_well(found, runtime, healthy, given, folder) if remedies else found
     found = _examined(subject, reference, method, precision, file, remedies)
-    if not remedies or not found.culprits or found.failure is not None:
+    right = not found.culprits and (found.output is None or found.output.verdict == "pass")
+    if not remedies or right or found.failure is not None:
         return found
     if file is not None:
         found = replace(found, remedies=(exported_anew(runtime, candidate, inputs, found.output),))
         return _cured_as_well(found, runtime, candidate, inputs, folder)
-    if any(one.mechanism.name == "baked-in random numbers" for one in found.culprits):
+    draws = not found.culprits and any(one.kind in RANDOM for one in candidate.specification.operators)
+    if draws or any(one.mechanism.name == "baked-in random numbers" for one in found.culprits):
         return replace(found, remedies=(with_noise_as_input(runtime, candidate, inputs, found.output),))
     return found if found.output is None else found.try_remedies()
 
@@ -242,14 +245,14 @@ def _rewritten(alone: Diagnosis, found: PartingPoint, runtime: Backend, healthy:
         if others
         else "every operator of the export that was judged is right by itself, and the output is not the reference's"
     )
-    changed = replace(alone, method="comparison", why=why, output=found.output)
+    cure = as_the_reference(runtime, healthy, given, found.output)
+    changed = replace(alone, method="comparison", why=why, output=found.output, remedies=(cure,))
     if found.culprit is None:
         statement = f"The program and its reference part, and at which operator is not seen: {found.output}."
         return replace(changed, verdict="unknown", statement=statement)
     where = found.culprit.tap and found.culprit.tap.name
     statement = f"At {where} the program parts from its reference: {found.culprit.channels}; {found.output}."
-    cure = as_the_reference(runtime, healthy, given, found.output)
-    return replace(changed, verdict="fail", culprits=(found.culprit, *others), statement=statement, remedies=(cure,))
+    return replace(changed, verdict="fail", culprits=(found.culprit, *others), statement=statement)
 
 
 def _right(candidate: Exported, inputs: Arrays, reference: Any, precision: Precision) -> tuple[Trace, Exported]:

@@ -4,7 +4,7 @@ Four forms: float operators between DequantizeLinear and QuantizeLinear (QDQ), o
 (QOperator), operators on integers whose scales are found while running (dynamic), and integer weights alone.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,6 @@ import numpy as np
 
 from kokoro_nb.inspection.onnx_nodes import OnnxNode
 from kokoro_nb.inspection.semantics.contributed import unpacked
-from kokoro_nb.inspection.semantics.convolution_semantics import convolved
 from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall, computed, widened
 from kokoro_nb.inspection.semantics.quantised import dynamic_parameters, scales_spread
 from kokoro_nb.inspection.value_types import Arrays, Several, Value, Values
@@ -74,6 +73,50 @@ class QuantisedLayer:
     gain: float = 1.0
 
 
+@dataclass(frozen=True)
+class IntegerOperator:
+    """Where an operator on integers reads its factors, and the float operator that it stands for.
+
+    Attributes
+    ----------
+    kind : str
+        The float operator, which has the same attributes.
+    left, right : tuple of int
+        Places among its inputs of a factor, of its scale and of its zero point; -1 of what it does not read.
+    bias : int
+        Place of what is added: an integer in the unit of both scales, or, after a MatMul, a float.
+    result : tuple of int
+        Places of the scale and of the zero point of the integers that it gives.
+    """
+
+    kind: str
+    left: tuple[int, int, int]
+    right: tuple[int, int, int]
+    bias: int = -1
+    result: tuple[int, int] = (-1, -1)
+
+    @property
+    def static(self) -> bool:
+        """Whether the scales of what it reads and gives are constants."""
+        return self.result[0] >= 0
+
+    def axis(self, attributes: Mapping[str, Any]) -> int:
+        """Return the axis of the right factor along which its scales lie."""
+        return {"Conv": 0, "MatMul": -1, "Gemm": 0 if attributes.get("transB", 0) else 1}[self.kind]
+
+
+ON_INTEGERS = {
+    ("", "QLinearConv"): IntegerOperator("Conv", (0, 1, 2), (3, 4, 5), 8, (6, 7)),
+    ("", "QLinearMatMul"): IntegerOperator("MatMul", (0, 1, 2), (3, 4, 5), -1, (6, 7)),
+    ("", "ConvInteger"): IntegerOperator("Conv", (0, -1, 2), (1, -1, 3)),
+    ("", "MatMulInteger"): IntegerOperator("MatMul", (0, -1, 2), (1, -1, 3)),
+    (MICROSOFT, "QGemm"): IntegerOperator("Gemm", (0, 1, 2), (3, 4, 5), 6, (7, 8)),
+    (MICROSOFT, "MatMulIntegerToFloat"): IntegerOperator("MatMul", (0, 2, 4), (1, 3, 5), 6),
+    (MICROSOFT, "DynamicQuantizeMatMul"): IntegerOperator("MatMul", (0, -1, -1), (1, 2, 3), 4),
+}
+LONGEST = 9  # inputs of one of them
+
+
 def layer_of(
     call: OnnxCall, inputs: Several, given: Value, weights: Arrays, rounded: Values, steps: tuple[Value, Value]
 ) -> QuantisedLayer | None:
@@ -94,27 +137,39 @@ def layer_of(
     steps : pair of numpy.ndarray or None
         Scales of the input and of the weights of a product of integers, which does not read them itself.
     """
-    names = list(call.node.input)
-    if call.domain == "" and call.node.op_type in PRODUCTS:
-        if not any(name in weights or name in rounded for name in names[:2]):
-            return None
-        left, right = (
-            Operand(np.asarray(widened(value)), name if name in rounded else "", weights.get(name))
-            for name, value in zip(names[:2], inputs[:2], strict=True)
-        )
-        added = inputs[2] if len(inputs) > 2 and inputs[2] is not None else None
+    kind, names = call.node.op_type, [*call.node.input]
+    padded, y = [*inputs, *[None] * LONGEST], np.asarray(widened(given))
+    if (call.domain, kind) == (MICROSOFT, "MatMulNBits"):
+        return _few_bits(call, padded, y)
+    operator = ON_INTEGERS.get((call.domain, kind))
+    if operator is not None:
+        return _of_integers(call, operator, padded, y, {*rounded}, steps)
+    if call.domain or kind not in PRODUCTS or not any(name in weights or name in rounded for name in names[:2]):
+        return None
+    left, right = (
+        Operand(np.asarray(widened(value)), name if name in rounded else "", weights.get(name))
+        for name, value in zip(names[:2], inputs[:2], strict=True)
+    )
+    return QuantisedLayer("QDQ", left, right, *_float(call, kind, left, right, padded[2]), y, gain=_gain(call))
 
-        def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-            rest = [] if len(inputs) < 3 else [None if added is None else np.zeros(np.shape(added))]
-            return np.asarray(computed(call, [a, b, *rest])[0])
 
-        bias = 0.0 if added is None else computed(call, [np.zeros(left.values.shape), right.values, added])[0]
-        return QuantisedLayer(
-            "QDQ", left, right, product, bias, np.asarray(widened(given)), gain=call.get("alpha", 1.0)
-        )
-    names = [name if k == 0 or name in rounded else "" for k, name in enumerate(names)]  # of activations alone
-    maker = _MAKERS.get((call.domain, call.node.op_type))
-    return None if maker is None else maker(call, names, [*inputs, *[None] * 8], np.asarray(given), steps)
+def _float(
+    call: OnnxCall, kind: str, left: Operand, right: Operand, added: Value
+) -> tuple[Callable[[np.ndarray, np.ndarray], np.ndarray], Any]:
+    """Return the product of a float operator of this kind, with the attributes of the node, and the bias alone."""
+    from onnx import helper
+
+    def product(*values: Any) -> np.ndarray:
+        node = helper.make_node(kind, [*"abc"[: len(values)]], ["y"], **call.attributes)
+        return np.asarray(computed(OnnxCall(node, call.opsets), values)[0])
+
+    if added is None or kind == "MatMul":
+        return product, 0.0 if added is None else added
+    return product, product(np.zeros(left.values.shape), right.values, added)
+
+
+def _gain(call: OnnxCall) -> float:
+    return float(call.get("alpha", 1.0))
 
 
 def _integers(values: np.ndarray, scale: Any, zero: Value, axis: int, name: str = "") -> Operand:
@@ -125,77 +180,42 @@ def _integers(values: np.ndarray, scale: Any, zero: Value, axis: int, name: str 
     return Operand((wide - less) * steps, name, None if name else np.square(steps) / 12)
 
 
-def _qlinear_conv(call: OnnxCall, names: list[str], given: list[Value], y: np.ndarray, _: Any) -> QuantisedLayer:
-    x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias = given[:9]
-    left, right = _integers(x, x_scale, x_zero, 1, names[0]), _integers(w, w_scale, w_zero, 0)
-    steps = (np.asarray(x_scale, np.float64) * np.asarray(w_scale, np.float64)).reshape(-1)
-    added: Any = 0.0 if bias is None else (bias * steps).reshape(1, -1, *[1] * (x.ndim - 2))
-    return QuantisedLayer(
-        *("QOperator", left, right, lambda a, b: convolved(call, a, b), added, y.astype(np.float64)),
-        (np.asarray(y_scale, np.float64), y_zero, y.dtype),
-    )
-
-
-def _qlinear_matmul(call: OnnxCall, names: list[str], given: list[Value], y: np.ndarray, _: Any) -> QuantisedLayer:
-    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = given[:8]
-    left, right = _integers(a, a_scale, a_zero, -2, names[0]), _integers(b, b_scale, b_zero, -1, names[3])
-    step = (np.asarray(y_scale, np.float64), y_zero, y.dtype)
-    return QuantisedLayer("QOperator", left, right, np.matmul, 0.0, y.astype(np.float64), step)
-
-
-def _qgemm(call: OnnxCall, names: list[str], given: list[Value], y: np.ndarray, _: Any) -> QuantisedLayer:
-    a, a_scale, a_zero, b, b_scale, b_zero, bias, y_scale, y_zero = given[:9]
-    left = _integers(a, a_scale, a_zero, 0, names[0])
-    right = _integers(b, b_scale, b_zero, 0 if call.get("transB", 0) else 1)
-    alpha = call.get("alpha", 1.0)
-
-    def product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        turned = left.T if call.get("transA", 0) else left, right.T if call.get("transB", 0) else right
-        return np.matmul(*turned) * alpha
-
-    steps = np.asarray(a_scale, np.float64) * np.asarray(b_scale, np.float64)
-    step = None if y_scale is None else (np.asarray(y_scale, np.float64), y_zero, y.dtype)
-    return QuantisedLayer(
-        *("QOperator", left, right, product, 0.0 if bias is None else bias * steps, y.astype(np.float64), step),
-        gain=alpha,
-    )
-
-
-def _integer_product(
-    call: OnnxCall, names: list[str], given: list[Value], y: np.ndarray, scales: tuple[Value, Value]
+def _of_integers(
+    call: OnnxCall,
+    operator: IntegerOperator,
+    inputs: list[Value],
+    y: np.ndarray,
+    rounded: set[str],
+    steps: tuple[Value, Value],
 ) -> QuantisedLayer:
-    x, w, x_zero, w_zero = given[:4]
-    conv = call.node.op_type == "ConvInteger"
-    x_scale, w_scale = (np.asarray(1.0 if one is None else one, np.float64) for one in scales)
-    steps = w_scale.reshape(-1) if w_scale.size > 1 else w_scale.reshape(())
-    left = _integers(x, x_scale, x_zero, -2, names[0])
-    right = _integers(w, steps, w_zero, 0 if conv else -1, names[1])
-    unit = x_scale * (steps.reshape(1, -1, *[1] * (x.ndim - 2)) if conv and steps.ndim else steps)
-    return QuantisedLayer(
-        "dynamic", left, right, (lambda a, b: convolved(call, a, b)) if conv else np.matmul, 0.0, y * unit
-    )
+    names = [*call.node.input]
+    (a, a_scale, a_zero), (b, b_scale, b_zero) = ([inputs[k] for k in each] for each in (operator.left, operator.right))
+    form, unit = "QOperator" if operator.static else "dynamic", np.asarray(1.0)
+    if a.dtype.kind == "f":  # it makes integers of it itself
+        wide = a.astype(np.float64)
+        a_scale, before = dynamic_parameters(wide)
+        zero = np.rint(before)
+        held = (np.clip(np.rint(wide / a_scale) + zero, 0, 255) - zero) * a_scale
+        left = Operand(held, error=held - wide)
+    else:
+        a_scale, own = (steps[0], steps[1]) if operator.right[1] < 0 else (a_scale, b_scale)
+        a_scale, b_scale = (np.asarray(1.0 if one is None else one, np.float64) for one in (a_scale, own))
+        left = _integers(a, a_scale, a_zero, 0 if operator.kind == "Gemm" else -2, names[operator.left[0]])
+    spread = b_scale.reshape(-1) if np.size(b_scale) > 1 else np.reshape(b_scale, ())
+    name = names[operator.right[0]]
+    right = _integers(b, spread, b_zero, operator.axis(call.attributes), name if name in rounded else "")
+    scales = np.asarray(a_scale, np.float64) * np.asarray(spread, np.float64)
+    bias, (y_scale, y_zero) = inputs[operator.bias], (inputs[k] for k in operator.result)
+    if bias is not None and operator.kind != "MatMul":
+        bias = bias * scales.reshape(-1)
+    if operator.right[1] < 0:  # it gives the integers that it adds up
+        unit = scales.reshape(1, -1, *[1] * (a.ndim - 2)) if operator.kind == "Conv" and scales.ndim else scales
+    step = None if y_scale is None else (np.asarray(y_scale, np.float64), y_zero, y.dtype)
+    product = _float(call, operator.kind, left, right, bias)
+    return QuantisedLayer(form, left, right, *product, y * unit, step, _gain(call))
 
 
-def _to_float(call: OnnxCall, names: list[str], given: list[Value], y: np.ndarray, _: Any) -> QuantisedLayer:
-    a, b, a_scale, b_scale, a_zero, b_zero, bias = given[:7]
-    left = _integers(a, a_scale, a_zero, -2, names[0])
-    right = _integers(b, b_scale, b_zero, -1, names[1])
-    return QuantisedLayer("dynamic", left, right, np.matmul, 0.0 if bias is None else bias, y.astype(np.float64))
-
-
-def _dynamic(call: OnnxCall, names: list[str], given: list[Value], y: np.ndarray, _: Any) -> QuantisedLayer:
-    a, b, b_scale, b_zero, bias = given[:5]
-    wide = a.astype(np.float64)
-    scale, before = dynamic_parameters(wide)
-    zero = np.rint(before)
-    held = (np.clip(np.rint(wide / scale) + zero, 0, 255) - zero) * scale
-    left, right = Operand(held, error=held - wide), _integers(b, b_scale, b_zero, -1)
-    return QuantisedLayer("dynamic", left, right, np.matmul, 0.0 if bias is None else bias, y.astype(np.float64))
-
-
-def _few_bits(
-    call: OnnxCall, names: list[str], given: list[Value], y: np.ndarray, _steps: Any
-) -> QuantisedLayer | None:
+def _few_bits(call: OnnxCall, given: list[Value], y: np.ndarray) -> QuantisedLayer | None:
     a, b, scales, _, order, bias = given[:6]
     if order is not None:
         return None
@@ -206,18 +226,6 @@ def _few_bits(
     variance = np.broadcast_to(np.square(each) / 12, integers.shape).reshape(columns, -1)[:, :depth].T
     left, right = Operand(a.astype(np.float64)), Operand(held, variance=variance)
     return QuantisedLayer("weights only", left, right, np.matmul, 0.0 if bias is None else bias, y.astype(np.float64))
-
-
-_MAKERS: dict[tuple[str, str], Callable[..., QuantisedLayer | None]] = {
-    ("", "QLinearConv"): _qlinear_conv,
-    ("", "QLinearMatMul"): _qlinear_matmul,
-    ("", "ConvInteger"): _integer_product,
-    ("", "MatMulInteger"): _integer_product,
-    (MICROSOFT, "QGemm"): _qgemm,
-    (MICROSOFT, "MatMulIntegerToFloat"): _to_float,
-    (MICROSOFT, "DynamicQuantizeMatMul"): _dynamic,
-    (MICROSOFT, "MatMulNBits"): _few_bits,
-}
 
 
 @dataclass(frozen=True)

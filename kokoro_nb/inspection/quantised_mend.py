@@ -10,9 +10,8 @@ once the activations make less noise than that, more layers in float help little
 that were rounded lie within half a step of what is left of them, and any draw from there is as likely as the truth.
 """
 
-from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
-from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ import numpy as np
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.file_run import FileRun
-from kokoro_nb.inspection.mended_file import MendedFile, lowest_level, withdrawn_alone
+from kokoro_nb.inspection.mended_file import MendedFile, lowest_level, mended_file
 from kokoro_nb.inspection.onnx_nodes import copied
 from kokoro_nb.inspection.onnx_session import run_session, session_of
 from kokoro_nb.inspection.semantics.onnx_call import widened
@@ -28,6 +27,7 @@ from kokoro_nb.inspection.semantics.quantised import scales_spread
 from kokoro_nb.inspection.unrounded_layers import candidates, unrounded
 from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values
 from kokoro_nb.inspection.whole_file import AUDIBLE
+from kokoro_nb.locate.search import loudest
 from kokoro_nb.storage import atomic
 
 
@@ -59,45 +59,21 @@ def quantised_mend(seen: FileRun, path: str | Path, limit: float | None = None, 
     every = candidates(seen.file, seen.budget)
     if not every:
         raise InputError(f"{seen.file.path} rounds no activations to integers, so that no layer goes back to float.")
-    right = _outputs(unrounded(seen.file, seen.budget, every), seen.inputs)
+    plain = unrounded(seen.file, seen.budget, every)
+    right = _outputs(plain, seen.inputs)
 
     @cache
-    def level(rounded: frozenset[str]) -> float:
-        model = unrounded(seen.file, seen.budget, {*every} - rounded)
-        return lowest_level(_outputs(model, seen.inputs), right)
+    def level(kept: frozenset[str]) -> float:
+        return lowest_level(_outputs(unrounded(seen.file, seen.budget, kept), seen.inputs), right)
 
-    weights = _level_of_weights(unrounded(seen.file, seen.budget, every), seen.inputs, right)
+    weights = _level_of_weights(plain, seen.inputs, right)
     if limit is None:
         limit = AUDIBLE if np.isinf(weights) else weights
-
-    def with_float(layers: Sequence[str]) -> float:
-        return level(frozenset(every) - {*layers})
-
-    loudest = _loudest(every, level, limit, tell)
-    kept, withdrawn = withdrawn_alone(sorted(loudest, key=every.index), with_float, limit)
-    mended = unrounded(seen.file, seen.budget, kept)
+    loud = loudest(every, lambda group: level(frozenset(every) - {*group}))
+    found = mended_file(("layers", "the noise of integer activations"), every, level, limit, loud, tell)
     with atomic(Path(path)) as draft:
-        draft.write_bytes(mended.SerializeToString())
-    noise, levels = "the noise of integer activations", (with_float(()), with_float(kept))
-    return MendedFile("layers", noise, kept, withdrawn, *levels, limit, len(every), weights)
-
-
-def _loudest(every: Sequence[str], level: Callable[[frozenset[str]], float], limit: float, tell: Tell) -> list[str]:
-    """Return the layers that make most noise of the outputs, as many as are needed, the loudest first."""
-    kept: list[str] = []
-    queue: list[tuple[float, int, list[str]]] = [(0.0, 0, list(every))]
-    count = 0
-    while queue and level(frozenset(every) - {*kept}) < limit:
-        *_, group = heappop(queue)
-        if len(group) == 1:
-            kept += group
-            tell(f"{len(kept)} layers in float")
-            continue
-        half = len(group) // 2
-        for part in (group[:half], group[half:]):
-            count += 1
-            heappush(queue, (level(frozenset(part)), count, part))
-    return kept
+        draft.write_bytes(unrounded(seen.file, seen.budget, found.kept).SerializeToString())
+    return replace(found, weights=weights)
 
 
 def _outputs(model: Any, inputs: Arrays) -> dict[str, Value]:

@@ -11,8 +11,8 @@ from kokoro_nb.locate.culprit import Culprit, Mechanism, wrong_at
 from kokoro_nb.locate.effect import MEASURED, Deviation, ErrorPropagation, share_gone
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.locate.mechanism_rules import lowered_as_another
-from kokoro_nb.locate.minimise import minimised
 from kokoro_nb.locate.rule_evidence import Evidence, call_of
+from kokoro_nb.locate.search import smallest
 from kokoro_nb.traces.operators import Operator
 from kokoro_nb.traces.trace import Trace
 
@@ -47,7 +47,7 @@ def lossy_operators(propagation: ErrorPropagation) -> tuple[str, ...]:
             return ()
     if len(chosen) > FEW or propagation.runs >= BUDGET:
         return chosen
-    return minimised(chosen, lambda names: _good(propagation, names))
+    return smallest(chosen, lambda names: _good(propagation, names))
 
 
 def _good(propagation: ErrorPropagation, names: Sequence[str]) -> bool:

@@ -1,7 +1,5 @@
 """The diagnosis of a program whose runtime hides its operators: parts are compiled alone and halved."""
 
-from typing import Any
-
 import numpy as np
 
 from kokoro_nb.backends.base import Failure
@@ -12,13 +10,12 @@ from kokoro_nb.locate.effect import ErrorPropagation, seen_deviations, with_effe
 from kokoro_nb.locate.investigation import reference_trace
 from kokoro_nb.locate.local_error import LocalError, explained_errors
 from kokoro_nb.locate.output_error import output_error
-from kokoro_nb.locate.rule_evidence import Evidence
+from kokoro_nb.locate.rule_evidence import Evidence, call_of
 from kokoro_nb.locate.subject import Subject
 from kokoro_nb.locate.traced_diagnosis import placed
 from kokoro_nb.locate.verdicts import wrong_operator
-from kokoro_nb.traces.operators import CONSTANT, INPUT
 from kokoro_nb.traces.statistics import describe
-from kokoro_nb.traces.trace import Tap, Trace
+from kokoro_nb.traces.trace import Tap
 
 JOINED: Name = "operators joined"
 FEW = 8  # operators of which one, or the joining of them, is named
@@ -31,8 +28,14 @@ def bisected_diagnosis(subject: Subject, why: str, traced: Diagnosis | None = No
     output = None
     investigation = traced.investigation if traced else None
     outputs = investigation.history.first if investigation else subject.outputs()
-    named = [] if found.error is None else [_culprit(subject, found, known)]
-    named += [_joined(subject, found)] if found.joined and len(found.operators) <= FEW else []
+    named = []
+    if found.error is not None:
+        read, meaning = dict(found.read), known.meaning
+        assert meaning is not None
+        evidence = Evidence(found.error, read, call_of(meaning, found.error.operator.name, known.inputs, read))
+        named = [wrong_operator(evidence, subject.runtime.name, candidates=found.operators)]
+    elif found.joined is not None and len(found.operators) <= FEW:
+        named = [_joined(subject, found, found.joined)]
     culprits = tuple(placed(subject, one) for one in named)
     if not isinstance(outputs, Failure):
         dtypes = [operator.dtype for operator in subject.candidate.specification.operators]
@@ -68,10 +71,8 @@ def bisected_diagnosis(subject: Subject, why: str, traced: Diagnosis | None = No
     )
 
 
-def _joined(subject: Subject, search: Bisection) -> Culprit:
+def _joined(subject: Subject, search: Bisection, error: LocalError) -> Culprit:
     """Return the first of a few operators that are right alone and wrong where the runtime joins them."""
-    error = search.joined
-    assert error is not None
     operators = {one.name: one for one in subject.candidate.specification.operators}
     first = operators[search.operators[0]]
     words = Evidence(error, {}).pattern.words if error.given.shape == error.right.shape else error.form
@@ -79,28 +80,3 @@ def _joined(subject: Subject, search: Bisection) -> Culprit:
     tap = Tap(first, describe(np.asarray(error.given)), np.asarray(error.given))
     causes = (Mechanism(JOINED, "each is right alone, and wrong where they are joined", evidence),)
     return wrong_at(tap, subject.runtime.name, causes, candidates=search.operators, channels=words)
-
-
-def _culprit(subject: Subject, search: Bisection, known: Trace) -> Culprit:
-    """Return what a search found in the form that tracing gives."""
-    assert search.error is not None
-    evidence = Evidence(search.error, _inputs(search.error, known))
-    words = evidence.pattern.words
-    return wrong_operator(evidence, subject.runtime.name, candidates=search.operators, channels=words)
-
-
-def _inputs(error: LocalError, known: Trace) -> dict[str, np.ndarray]:
-    """Return what the program as it should be puts into the operator."""
-    wanted = {one for one in error.operator.inputs if not one.startswith((INPUT, CONSTANT))}
-    found = {
-        one: np.asarray(known.inputs[one.removeprefix(INPUT)]) for one in error.operator.inputs if one.startswith(INPUT)
-    }
-
-    def keep(name: str, result: Any) -> None:
-        if name in wanted:
-            found[name] = np.array(result.numpy())
-
-    if wanted:
-        meaning: Any = known.meaning
-        meaning.run(known.inputs, keep)
-    return found

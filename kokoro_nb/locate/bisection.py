@@ -5,22 +5,26 @@ parts shrink, and with them the time that each takes to compile.
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from kokoro_nb.backends.base import Backend, Failure, RungError, on_rung, running
+from kokoro_nb.backends.base import Backend, Failure, running
 from kokoro_nb.backends.cuts import Cuts
 from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.ladder import loaded, outputs_of
 from kokoro_nb.backends.segment import Segment
 from kokoro_nb.backends.signature import Arrays, array_of, checked
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.findings import Verdict
 from kokoro_nb.locate.local_error import Judge, LocalError
+from kokoro_nb.locate.search import first_wrong
+from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
 from kokoro_nb.traces.trace import Recorder
 
 
@@ -75,6 +79,8 @@ class Bisection:
         Figures of the outputs of the whole, where all of them are right.
     joined : LocalError or None
         Of the smallest part that is wrong, where each of its operators is right alone: of its first wrong result.
+    read : dict of numpy.ndarray
+        What the operator that was found read, by name, in float32.
     """
 
     backend: str
@@ -87,6 +93,7 @@ class Bisection:
     steps: tuple[BisectionStep, ...] = ()
     outputs: tuple[LocalError, ...] = ()
     joined: LocalError | None = None
+    read: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
 
     @property
     def culprits(self) -> tuple[str, ...]:
@@ -166,6 +173,10 @@ def bisect(candidate: Exported, inputs: Arrays, backend: Backend, folder: str | 
     return _Run(running(backend), candidate, checked(inputs, candidate.inputs), folder).search()
 
 
+class _UnjudgedError(Exception):
+    """A part could not be compiled or run."""
+
+
 @dataclass(eq=False)
 class _Run:
     """A search in one program."""
@@ -174,7 +185,7 @@ class _Run:
     candidate: Exported
     inputs: dict[str, np.ndarray]
     folder: str | Path | None
-    steps: list[BisectionStep] = field(default_factory=list)
+    steps: dict[tuple[int, int, bool], BisectionStep] = field(default_factory=dict)
     bar: Any = None
 
     @cached_property
@@ -204,80 +215,51 @@ class _Run:
         about = f"bisection on {self.backend.name}"
         with tqdm(total=self.limit, desc=about, unit="part", disable=None) as self.bar:
             whole = self.step(0, len(self.cuts))
-            if whole.failure:
-                return self._unknown(whole, whole.failure)
-            return self._halve(whole) if whole.wrong else self._found("pass", (), outputs=whole.right)
+            try:
+                return self._halved() if self._wrong(whole) else self._found("pass", (), outputs=whole.right)
+            except _UnjudgedError as error:
+                wrong = [one for one in self.steps.values() if one.wrong] or [whole]
+                return self._unknown(wrong[-1], str(error))
 
-    def _halve(self, failing: BisectionStep) -> Bisection:
-        first, stop = failing.first, failing.stop
-        while stop - first > 1:
-            middle = (first + stop) // 2
-            step = self.step(first, middle, inside=middle - first == 1)
-            if step.failure:
-                return self._unknown(failing, step.failure)
-            if step.wrong:
-                stop, failing = middle, step
-            else:
-                first = middle
-        alone = len(self.cuts) > 1 and (failing.first, failing.stop) == (first, stop)
-        last = failing if alone else self.step(first, stop, inside=True)
-        if last.failure:
-            return self._unknown(failing, last.failure)
-        if last.wrong:
+    def _halved(self) -> Bisection:
+        unit = first_wrong(
+            len(self.cuts), lambda first, stop: self._wrong(self.step(first, stop, inside=stop - first == 1))
+        )
+        last = self.step(unit, unit + 1, inside=True)
+        if self._wrong(last):
             error = last.wrong[0]
-            return self._found("fail", (error.operator.name,), error=error)
-        suspect = ", ".join(self.cuts.names(first, stop))
+            read = read_by(error.operator, self.inputs, self.captured)
+            return self._found("fail", (error.operator.name,), error=error, read=read)
+        suspect = ", ".join(self.cuts.names(unit, unit + 1))
+        smallest = self._smallest([one for one in self.steps.values() if one.wrong][-1])
         reason = f"what was left, {suspect}, is right when it is compiled alone"
-        smallest = self._smallest(failing)
-        return replace(self._unknown(smallest, reason), joined=smallest.wrong[0])
+        return self._unknown(smallest, reason, joined=smallest.wrong[0])
 
     def _smallest(self, failing: BisectionStep) -> BisectionStep:
         """Return the smallest part that still fails: it ends no later than it must, and then begins no earlier."""
-        first, stop = failing.first, failing.stop
-        enough = first
-        while stop - enough > 1:
-            step = self.step(first, (enough + stop) // 2)
-            if step.wrong:
-                failing, stop = step, step.stop
-            else:
-                enough = step.stop
-        right = stop
-        while right - first > 1:
-            step = self.step((first + right) // 2, stop)
-            if step.wrong:
-                failing, first = step, step.first
-            else:
-                right = step.first
-        return failing
+        first = failing.first
+        ends = range(first + 1, failing.stop)
+        stop = first + 1 + bisect_left(ends, True, key=lambda stop: bool(self.step(first, stop).wrong))
+        begins = range(first + 1, stop)
+        return self.step(first + bisect_left(begins, True, key=lambda begin: not self.step(begin, stop).wrong), stop)
+
+    def _wrong(self, step: BisectionStep) -> bool:
+        if step.failure:
+            raise _UnjudgedError(step.failure)
+        return bool(step.wrong)
 
     def step(self, first: int, stop: int, inside: bool = False) -> BisectionStep:
-        """Compile units, run them on right inputs, and hold every output against what is right."""
-        cut = self.cuts.part(first, stop, inside=inside)
-        found: tuple[LocalError, ...] = ()
-        failure = ""
-        if cut is not None:
-            try:
-                results = self._ran(cut)
-                fed = {name: self.captured[name] for name in cut.fed.values()}
-                found = judged_results(self.healthy, self.inputs, fed, results)
-            except RungError as error:
-                failure = str(error.failure(self.backend.name))
-        wrong = tuple(error for error in found if error.unexplained)
-        right = tuple(error.without_tensors() for error in found if not error.unexplained)
-        step = BisectionStep(first, stop, wrong, failure, right)
-        self.steps.append(step)
-        self.bar.update()
-        return step
-
-    def _ran(self, cut: Segment) -> dict[str, np.ndarray]:
-        fed = cut.inputs(self.inputs, self.captured)
-        made = self.backend.export(cut.exported, fed, self.folder)
-        if isinstance(made, Failure):
-            raise _Fallen(made)
-        with on_rung("loaded"):
-            program = self.backend.load(made)
-        with on_rung("run"):
-            return cut.taken(program.run(fed))
+        """Compile units, run them on right inputs, and hold every output against what is right; each part once."""
+        key = first, stop, inside
+        if key not in self.steps:
+            cut = self.cuts.part(first, stop, inside=inside)
+            found = cut and judged_alone(cut, self.healthy, self.backend, self.inputs, self.captured, self.folder)
+            failure, errors = (str(found), ()) if isinstance(found, Failure) else ("", found or ())
+            wrong = tuple(error for error in errors if error.unexplained)
+            right = tuple(error.without_tensors() for error in errors if not error.unexplained)
+            self.steps[key] = BisectionStep(first, stop, wrong, failure, right)
+            self.bar.update()
+        return self.steps[key]
 
     @property
     def limit(self) -> int:
@@ -285,10 +267,54 @@ class _Run:
 
     def _found(self, verdict: Verdict, operators: tuple[str, ...], **about: Any) -> Bisection:
         known = (self.backend.name, len(self.cuts), verdict, operators, self.limit)
-        return Bisection(*known, steps=tuple(self.steps), **about)
+        return Bisection(*known, steps=tuple(self.steps.values()), **about)
 
-    def _unknown(self, failing: BisectionStep, reason: str) -> Bisection:
-        return self._found("unknown", self.cuts.names(failing.first, failing.stop), reason=reason)
+    def _unknown(self, failing: BisectionStep, reason: str, **about: Any) -> Bisection:
+        return self._found("unknown", self.cuts.names(failing.first, failing.stop), reason=reason, **about)
+
+
+def read_by(
+    operator: Operator, inputs: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Return what an operator reads, constants left out, of the inputs of the program and the results of others."""
+    read = [one for one in operator.inputs if not one.startswith(CONSTANT)]
+    return {one: inputs[one.removeprefix(INPUT)] if one.startswith(INPUT) else values[one] for one in read}
+
+
+def judged_alone(
+    cut: Segment,
+    healthy: Specification,
+    backend: Backend,
+    inputs: Mapping[str, Any],
+    captured: Mapping[str, np.ndarray],
+    folder: str | Path | None,
+    dtype: np.dtype | None = None,
+) -> tuple[LocalError, ...] | Failure:
+    """Compile a part, run it on right inputs, and return the error of each of its results: see `judged_results`.
+
+    Parameters
+    ----------
+    cut : Segment
+        The part.
+    healthy : Specification
+        What the operators compute.
+    backend : Backend
+        Where it is compiled.
+    inputs, captured : mapping
+        Arrays of the inputs of the program, and of the results of its operators.
+    folder : path or None
+        Where artefacts are saved.
+    dtype : numpy.dtype, optional
+        That in which the runtime computes floats: what a model of one operator gives may be held in a wider one.
+    """
+    given = cut.inputs(inputs, captured)
+    outputs = outputs_of(backend, loaded(backend, cut.exported, given, folder), given)
+    if isinstance(outputs, Failure):
+        return outputs
+    results = cut.taken(outputs)
+    if dtype is not None and dtype.kind == "f":
+        results = {name: one.astype(dtype) if one.dtype.kind == "f" else one for name, one in results.items()}
+    return judged_results(healthy, inputs, {name: captured[name] for name in cut.fed.values()}, results)
 
 
 def judged_results(
@@ -317,14 +343,3 @@ def judged_results(
         recorder.add(name, value)
     judge = Judge(healthy, recorder.trace("", inputs, {}, "parts compiled alone"))
     return tuple(judge.error(name) for name in results)
-
-
-class _Fallen(RungError):
-    """An export that failed, with the record of it."""
-
-    def __init__(self, record: Failure):
-        super().__init__(record.rung)
-        self._record = record
-
-    def failure(self, backend: str) -> Failure:
-        return self._record

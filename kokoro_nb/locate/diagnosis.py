@@ -134,9 +134,9 @@ class Diagnosis:
         Raises
         ------
         InputError
-            If no operator is named that could be cured, or nothing was run.
+            If the output is within its limit and no operator is named that could be cured, or nothing was run.
         """
-        if not self.culprits or self.subject is None or self.output is None:
+        if self.subject is None or self.output is None or not (self.culprits or self.output.verdict != "pass"):
             raise InputError(f"There is no operator to cure: {self.statement}")
         return replace(self, remedies=tried(self.subject, self.ranked, self.output))
 

@@ -7,9 +7,8 @@ import numpy as np
 
 from kokoro_nb.backends.base import Backend, Failure
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.ladder import loaded, outputs_of
 from kokoro_nb.backends.segment import part
-from kokoro_nb.locate.bisection import judged_results
+from kokoro_nb.locate.bisection import judged_alone, read_by
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.locate.mechanism_rules import mechanisms
@@ -43,49 +42,22 @@ def narrowed(
 
 
 def _first_wrong(culprit: Culprit, runtime: Backend, candidate: Exported, reference: Trace) -> Culprit | None:
-    order = [one.name for one in candidate.specification.operators if one.name in culprit.candidates]
-    for name in order:
-        error = _alone(name, runtime, candidate, reference, _dtype(culprit))
-        if error is not None and error.unexplained:
-            return _as_culprit(culprit, error, reference)
+    meaning: Any = reference.meaning
+    values, dtype = reference.values, np.dtype("float32" if culprit.tap is None else culprit.tap.statistics.dtype)
+    for operator in candidate.specification.operators:
+        given = [one for one in operator.inputs if not one.startswith((INPUT, CONSTANT))]
+        if operator.name not in culprit.candidates or any(one not in values for one in given):
+            continue
+        segment = part(candidate, given, [operator.name])
+        with tempfile.TemporaryDirectory() as room:
+            errors = judged_alone(segment, meaning, runtime, reference.inputs, values, room, dtype)
+        if not isinstance(errors, Failure) and errors[0].unexplained:
+            return _as_culprit(culprit, errors[0], reference)
     return None
 
 
-def _dtype(culprit: Culprit) -> np.dtype:
-    return np.dtype("float32" if culprit.tap is None else culprit.tap.statistics.dtype)
-
-
-def _alone(name: str, runtime: Backend, candidate: Exported, reference: Trace, dtype: np.dtype) -> LocalError | None:
-    """Return the error of an operator that is compiled alone and given what PyTorch gives; None if it is refused.
-
-    `dtype` is that in which the runtime computes: what a model of one operator gives may be held in a wider one.
-    """
-    operator = next(one for one in candidate.specification.operators if one.name == name)
-    given = [one for one in operator.inputs if not one.startswith((INPUT, CONSTANT))]
-    values = reference.values
-    if any(one not in values for one in given):
-        return None
-    segment = part(candidate, given, [name])
-    inputs = segment.inputs(reference.inputs, values)
-    with tempfile.TemporaryDirectory() as room:
-        outputs = outputs_of(runtime, loaded(runtime, segment.exported, inputs, room), inputs)
-    if isinstance(outputs, Failure):
-        return None
-    meaning: Any = reference.meaning
-    fed = {one: values[one] for one in given}
-    taken = segment.taken(outputs)
-    held = {
-        one: value.astype(dtype) if {dtype.kind, value.dtype.kind} == {"f"} else value for one, value in taken.items()
-    }
-    (error,) = judged_results(meaning, reference.inputs, fed, held)
-    return error
-
-
 def _as_culprit(culprit: Culprit, error: LocalError, reference: Trace) -> Culprit:
-    read = [one for one in error.operator.inputs if not one.startswith(CONSTANT)]
-    known = {one: reference.inputs[one.removeprefix(INPUT)] for one in read if one.startswith(INPUT)}
-    known |= {one: reference.values[one] for one in read if not one.startswith(INPUT)}
-    evidence = Evidence(error, known)
+    evidence = Evidence(error, read_by(error.operator, reference.inputs, reference.values))
     causes = mechanisms(evidence) if error.given.shape == error.right.shape else ()
     about = {"seen_in": culprit.captured, "reaches_output": culprit.reaches_output}
     return wrong_operator(evidence, culprit.backend, mechanisms=causes or culprit.mechanisms, **about)

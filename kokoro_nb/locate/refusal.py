@@ -4,6 +4,7 @@ import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,10 @@ from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.interface_faults import RANDOM
 from kokoro_nb.locate.investigation import reference_trace
 from kokoro_nb.locate.known_defects import with_known_defect
-from kokoro_nb.locate.local_error import explained_errors
 from kokoro_nb.locate.other_forms import FORMS, in_other_form
-from kokoro_nb.locate.output_error import output_error
-from kokoro_nb.locate.remedies import Remedy, RemedyKind, with_needed_patches, with_noise_as_input
+from kokoro_nb.locate.remedies import Remedy, Trial, with_needed_patches, with_noise_as_input
 from kokoro_nb.locate.subject import Subject
+from kokoro_nb.locate.trials import Plan, generic
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
 
 CORE = "core operators"
@@ -98,14 +98,17 @@ def _distinct(candidate: Exported) -> list[Operator]:
 def cured_refusal(subject: Subject, failure: Failure, operator: Operator | None) -> tuple[Remedy, ...]:
     """Return what was tried so that the runtime takes the program, each measured; the first that does ends it."""
     found: list[Remedy] = list(with_needed_patches(subject.runtime, subject.candidate, subject.inputs))
-    for kind, name, statement, outputs in _tries(subject, operator):
+    trial = Trial(subject)
+    for plan in _tries(subject, operator):
         if any(one.verdict == "pass" for one in found):
             break
-        found.append(_measured(subject, kind, name, statement, outputs))
+        found.append(trial.remedy(*plan))
     return tuple(found)
 
 
-def _tries(subject: Subject, operator: Operator | None) -> Iterator[tuple[RemedyKind, str, str, Any]]:
+def _tries(subject: Subject, operator: Operator | None) -> Iterator[Plan]:
+    if operator is None:
+        yield from generic(subject)
     changed = subject
     names: list[str] = []
     while operator is not None and len(names) < MOST:
@@ -122,14 +125,21 @@ def _tries(subject: Subject, operator: Operator | None) -> Iterator[tuple[Remedy
         outputs = _outputs(changed)
         if not isinstance(outputs, Failure):
             statement = f"{operator.kind} is written in another form: {form.statement}."
-            yield "other form", ", ".join(names), statement, outputs
+            yield "other form", ", ".join(names), statement, partial(dict, outputs)
             break
         following = refused_operator(changed, outputs)
         operator = None if following is None or following.kind == operator.kind else following
     runtime = with_core_operators(subject.runtime)
     if runtime is not None:
         statement = "The program is taken apart into PyTorch's core operators first (run_decompositions())."
-        yield "setting", CORE, statement, _outputs(subject, runtime)
+        yield "setting", CORE, statement, partial(subject.outputs, runtime=runtime)
+
+
+def _outputs(subject: Subject) -> Any:
+    try:
+        return subject.outputs()
+    except Exception as error:  # the cure of what is refused may fail in whatever way, and that is its result
+        return Failure(subject.runtime.name, "run", type(error).__name__, str(error))
 
 
 def with_core_operators(runtime: Any) -> Any | None:
@@ -138,27 +148,6 @@ def with_core_operators(runtime: Any) -> Any | None:
         inner = with_core_operators(runtime.converter)
         return None if inner is None else replace(runtime, converter=inner)
     return replace(runtime, core_operators=True) if getattr(runtime, "core_operators", None) is False else None
-
-
-def _outputs(subject: Subject, runtime: Any = None) -> Any:
-    runtime = runtime or subject.runtime
-    try:
-        program = loaded(runtime, subject.candidate, subject.inputs, subject.folder)
-        return outputs_of(runtime, program, subject.inputs)
-    except Exception as error:  # the cure of what is refused may fail in whatever way, and that is its result
-        return Failure(runtime.name, "run", type(error).__name__, str(error))
-
-
-def _measured(subject: Subject, kind: RemedyKind, name: str, statement: str, outputs: Any) -> Remedy:
-    if isinstance(outputs, Failure):
-        return Remedy(kind, name, statement, float("nan"), float("nan"), "unknown", str(outputs))
-    known = reference_trace(subject.healthy, subject.inputs)
-    converter = getattr(subject.runtime, "converter", subject.runtime)
-    rounded = hasattr(converter, "precision") and converter.precision != "float32"  # Core ML's own choice is float16
-    dtypes = ["float16"] if rounded else [operator.dtype for operator in subject.healthy.specification.operators]
-    after, _ = output_error(known, outputs, dtypes, explained_errors(known), subject.limit)
-    reason = "" if after.verdict == "pass" else str(after)
-    return Remedy(kind, name, statement, float("nan"), after.of_peak, after.verdict, reason, outputs=outputs)
 
 
 def supplied(exported: Exported, runtime: Backend, names: Sequence[str]) -> tuple[Exported, Any]:

@@ -1,7 +1,8 @@
 """A remedy, and the plainest ones, measured: the reference's form, a file exported anew, noise as an input, patches."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -9,13 +10,16 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from kokoro_nb.backends.base import Backend, Failure
+from kokoro_nb.backends.base import Backend, Failure, quietly
 from kokoro_nb.backends.exported import Exported, as_exported
 from kokoro_nb.backends.signature import Arrays, example_inputs
-from kokoro_nb.errors import InputError
+from kokoro_nb.errors import InputError, one_line
 from kokoro_nb.findings import Verdict
 from kokoro_nb.locate.investigation import reference_trace
-from kokoro_nb.locate.output_error import OutputError, worst_output
+from kokoro_nb.locate.local_error import LocalError, explained_errors
+from kokoro_nb.locate.output_error import OutputError, output_error
+from kokoro_nb.locate.precision.degradation import LOST
+from kokoro_nb.locate.subject import Subject
 from kokoro_nb.patch_registry import needed_patches, with_patches
 
 RemedyKind = Literal["patch", "setting", "float32 operators", "other form"]
@@ -70,7 +74,48 @@ class Remedy:
         }
 
 
-RIGHT = 1e-3  # of the peak: healthy float32 exports are nearer by far, and none of the faults that are cured so
+@dataclass(eq=False)
+class Trial:
+    """Measures what changes do to the output of a program on its runtime.
+
+    Attributes
+    ----------
+    subject : Subject
+        The program as it is; what is right is what it should compute.
+    before : OutputError or None
+        How far its output is off; None where it gives none.
+    """
+
+    subject: Subject
+    before: OutputError | None = None
+
+    def remedy(self, kind: RemedyKind, name: str, statement: str, outcome: Callable[[], Any]) -> Remedy:
+        """Return what it does to the output when it is `outcome` that computes it, or returns why it cannot."""
+        size = float("nan") if self.before is None else self.before.of_peak
+        try:
+            with quietly():
+                outputs = outcome()
+        except Exception as error:  # the cure of a sick export may fail in whatever way, and that is its result
+            outputs = one_line(error)
+        if isinstance(outputs, Failure | str):
+            return Remedy(kind, name, statement, size, float("nan"), "unknown", str(outputs))
+        after = self._error(outputs)
+        reason = "" if after.verdict == "pass" else str(after)
+        return Remedy(kind, name, statement, size, after.of_peak, after.verdict, reason, outputs=outputs)
+
+    def _error(self, outputs: Mapping[str, np.ndarray]) -> OutputError:
+        converter = getattr(self.subject.runtime, "converter", self.subject.runtime)
+        rounded = getattr(converter, "precision", "float32") != "float32"  # Core ML's own choice is float16
+        dtypes = [operator.dtype for operator in self.subject.candidate.specification.operators]
+        about = self.subject.known, outputs, ["float16"] if rounded else dtypes
+        after, _ = output_error(*about, limit=self.subject.limit)
+        if after.verdict == "fail" and after.of_peak <= LOST and self.subject.limit is None:
+            after, _ = output_error(*about, self._explained)  # another order of sums may be further off
+        return after
+
+    @cached_property
+    def _explained(self) -> tuple[LocalError, ...]:
+        return explained_errors(reference_trace(self.subject.healthy, self.subject.inputs))
 
 
 def as_the_reference(runtime: Backend, reference: Exported, given: Arrays, before: OutputError) -> Remedy:
@@ -123,14 +168,10 @@ def _measured(
     inputs: Arrays,
     before: OutputError | None,
 ) -> Remedy:
-    size = float("nan") if before is None else before.of_peak
-    made = program if isinstance(program, Failure) else runtime.export(program, inputs)
-    if isinstance(program, Failure) or isinstance(made, Failure):
-        return Remedy(kind, name, statement, size, float("nan"), "unknown", f"{made}")
-    right = reference_trace(program, inputs).outputs
-    after = worst_output(right, runtime.load(made).run(inputs))
-    sound = after.finite == 1 and after.of_peak <= RIGHT
-    return Remedy(kind, name, statement, size, after.of_peak, "pass" if sound else "fail")
+    if isinstance(program, Failure):
+        return Remedy(kind, name, statement, float("nan"), float("nan"), "unknown", f"{program}")
+    subject = Subject(runtime, program, program, inputs)
+    return Trial(subject, before).remedy(kind, name, statement, subject.outputs)
 
 
 DRAWS = (torch.randn, torch.rand, torch.randn_like, torch.rand_like)

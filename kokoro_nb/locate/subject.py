@@ -1,14 +1,12 @@
 """What is diagnosed: a program, what it should compute, its inputs and the runtime."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from kokoro_nb.backends.base import Backend, Failure
+from kokoro_nb.backends.base import Backend
 from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.ladder import loaded, outputs_of
 from kokoro_nb.backends.signature import Arrays, checked
 from kokoro_nb.traces.trace import Trace
 
@@ -58,8 +56,5 @@ class Subject:
         dict of numpy.ndarray or Failure
         """
         runtime = runtime or self.runtime
-        made = runtime.export(candidate or self.candidate, self.inputs, self.folder)
-        if isinstance(made, Failure):
-            return made
-        outputs: Mapping[str, np.ndarray] = runtime.load(made).run(self.inputs)
-        return dict(outputs)
+        program = loaded(runtime, candidate or self.candidate, self.inputs, self.folder)
+        return outputs_of(runtime, program, self.inputs)

@@ -1,31 +1,28 @@
 """Remedies for the culprits of a diagnosis, each applied and measured on the runtime; the first that does ends it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from kokoro_nb.backends.base import Failure, quietly
+from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.backends.signature import as_array
-from kokoro_nb.errors import one_line
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.forms import OtherForm
 from kokoro_nb.locate.forms.summing import RUNNING
-from kokoro_nb.locate.investigation import reference_trace
-from kokoro_nb.locate.local_error import explained_errors
 from kokoro_nb.locate.other_forms import FORMS, float32_region, in_other_form, kept_in_float32
-from kokoro_nb.locate.output_error import OutputError, OutputLimit, output_error, worst_output
-from kokoro_nb.locate.precision.degradation import LOST
-from kokoro_nb.locate.remedies import Remedy, RemedyKind
+from kokoro_nb.locate.output_error import OutputError
+from kokoro_nb.locate.remedies import Remedy, RemedyKind, Trial
 from kokoro_nb.locate.subject import Subject
 from kokoro_nb.patch_registry import cures, with_patches
 
 Outcome = Callable[[], Any]  # computes the outputs with the remedy, or returns a failure
 Plan = tuple[RemedyKind, str, str, Outcome]
 LOSSES = ("too few bits", "accumulated phase", "overflow of the dtype")
+UNEXPLAINED = ("unknown", "operators joined")
 
 
 def tried(subject: Subject, culprits: tuple[Culprit, ...], output: OutputError) -> tuple[Remedy, ...]:
@@ -36,84 +33,94 @@ def tried(subject: Subject, culprits: tuple[Culprit, ...], output: OutputError) 
     subject : Subject
         What was diagnosed.
     culprits : tuple of Culprit
-        The worst first.
+        The worst first. Where there are none, or the mechanism of one is unknown, every generic change is tried.
     output : OutputError
         How far the output is off, with its limit.
     """
-    found = []
-    known: Any = subject.known
-    right = known.meaning.run(known.inputs, double=True)
-    limits = dict.fromkeys(right, OutputLimit(output.limit, output.basis))
-    explained = cache(lambda: explained_errors(reference_trace(subject.healthy, subject.inputs)))
-    for kind, name, statement, outcome in _plans(subject, culprits):
-        try:
-            with quietly():
-                outputs = outcome()
-        except Exception as error:  # the cure of a sick export may fail in whatever way, and that is its result
-            outputs = one_line(error)
-        if isinstance(outputs, Failure | str):
-            found.append(Remedy(kind, name, statement, output.of_peak, float("nan"), "unknown", str(outputs)))
-            continue
-        after = worst_output(right, outputs, limits)
-        if after.verdict == "fail" and after.of_peak <= LOST and subject.limit is None:
-            # what was sick had the limit of PyTorch's own rounding; another order of sums may be further off
-            dtypes = [operator.dtype for operator in subject.candidate.specification.operators]
-            after, _ = output_error(known, outputs, dtypes, explained())
-        reason = "" if after.verdict == "pass" else str(after)
-        found.append(
-            Remedy(kind, name, statement, output.of_peak, after.of_peak, after.verdict, reason, outputs=outputs)
-        )
-        if after.verdict == "pass":
+    trial, found = Trial(subject, output), list[Remedy]()
+    for plan in _plans(subject, culprits):
+        found.append(trial.remedy(*plan))
+        if found[-1].verdict == "pass":
             break
     return tuple(found)
 
 
 def _plans(subject: Subject, culprits: tuple[Culprit, ...]) -> Iterator[Plan]:
-    candidate = subject.candidate
-    own = candidate.named_by is None  # what was planted in a program is not cured by another form of it
-    losses = [one for one in culprits if one.mechanism.name in LOSSES and one.tap is not None]
-    operators = {one.tap.name: one.tap.operator for one in culprits if one.tap is not None}
+    taps = {one.tap.name: one for one in culprits if one.tap is not None}
+    losses = [name for name, one in taps.items() if one.mechanism.name in LOSSES]
     if losses:
-        names = [one.tap.name for one in losses if one.tap is not None]
-        if any(one.mechanism.name == "overflow of the dtype" for one in losses):
-            names += _beyond_float16(subject)
+        over = any(one.mechanism.name == "overflow of the dtype" for one in culprits)
+        yield from _in_float32(subject, [*losses, *(_beyond_float16(subject) if over else ())])
+    kinds = dict.fromkeys(one.tap.operator.kind for one in taps.values() if one.tap is not None)
+    for kind in kinds:
+        yield from _otherwise(subject, kind, taps)
+    unknown = [name for name, one in taps.items() if one.mechanism.name in UNEXPLAINED]
+    if unknown or not taps:
+        yield from generic(subject, unknown, kinds, float32=not losses)
+
+
+def generic(
+    subject: Subject, names: Collection[str] = (), known: Collection[str] = (), float32: bool = True
+) -> Iterator[Plan]:
+    """Yield what may help whatever the mechanism is: float32, patches, and other forms of each kind of operator.
+
+    Parameters
+    ----------
+    names : collection of str
+        Operators that are known to be wrong, which are kept in float32 alone first.
+    known : collection of str
+        Kinds of operators whose other forms were tried.
+    float32 : bool
+        Whether float32 is tried.
+    """
+    if float32:
         yield from _in_float32(subject, names)
-    for kind in dict.fromkeys(one.kind for one in operators.values()) if own else ():
-        for name, applied in cures(candidate.module, kind):
-            statement = f"The patch {name} writes {kind} in another form."
-            yield "patch", name, statement, partial(_patched, subject, name, applied)
-        names = [name for name, one in operators.items() if one.kind == kind]
-        every = [one.name for one in candidate.specification.operators if one.kind == kind]
-        for form in FORMS.get(kind, ()):
-            for chosen, words in ((names, _listed(names)), (every, f"every {kind}")):
-                outcome = _form(subject, chosen, form)
-                if outcome is not None and (chosen is names or set(chosen) != set(names)):
-                    statement = f"{words} is written in another form: {form.statement}."
-                    yield "other form", form.name, statement, outcome
+    for kind in dict.fromkeys(one.kind for one in subject.candidate.specification.operators):
+        if kind not in known:
+            yield from _otherwise(subject, kind, ())
 
 
-def _in_float32(subject: Subject, names: list[str]) -> Iterator[Plan]:
+def _otherwise(subject: Subject, kind: str, wrong: Collection[str]) -> Iterator[Plan]:
+    """Yield the patches and the other forms of operators of a kind, of those that are wrong first."""
+    candidate = subject.candidate
+    if candidate.named_by is not None:
+        return  # what was planted in a program is not cured by another form of it
+    for name, applied in cures(candidate.module, kind):
+        statement = f"The patch {name} writes {kind} in another form."
+        yield "patch", name, statement, partial(_patched, subject, name, applied)
+    every = [one.name for one in candidate.specification.operators if one.kind == kind]
+    names = [one for one in wrong if one in every]
+    for form in FORMS.get(kind, ()):
+        for chosen, words in ((names, _listed(names)), (every, f"every {kind}")):
+            outcome = _form(subject, chosen, form)
+            if outcome is not None and (chosen is names or set(chosen) != set(names)):
+                statement = f"{words} is written in another form: {form.statement}."
+                yield "other form", form.name, statement, outcome
+
+
+def _in_float32(subject: Subject, names: Collection[str]) -> Iterator[Plan]:
+    """Yield these operators in float32, and the whole model, where it is in fewer bits."""
     operators = subject.candidate.specification.operators
     kept = float32_region(operators, names)
     sums = [one.name for one in operators if one.name in kept and one.kind == "cumsum"]
-    ways: list[tuple[bool, str]] = [(False, "stay float32.")]
+    ways = [(False, "stay float32.")]
     ways += [(True, "stay float32, and running sums are computed in blocks.")] if sums else []
     converter = getattr(subject.runtime, "converter", None)
-    if getattr(converter, "precision", "float32") is not None:  # None: coremltools' default, float16
-        if not any(one.dtype == "float16" for one in operators if one.name in kept):
-            return  # they are float32 already
-        for blocks, words in ways:
-            statement = f"{_listed(kept)} {words}"
-            yield "float32 operators", ", ".join(kept), statement, partial(_widened, subject, kept, blocks)
+    chosen = getattr(converter, "precision", "float32") is None  # coremltools' default, float16
+    if not chosen and not any(one.dtype == "float16" for one in operators if one.name in kept or not names):
+        return  # they are float32 already
+    form = in_other_form(subject.candidate, sums, RUNNING) if chosen else None
+    for blocks, words in ways if kept else ():
+        mixed = partial(_mixed, subject, kept, form if blocks else None)
+        outcome = mixed if chosen else partial(_widened, subject, kept, blocks)
+        yield "float32 operators", ", ".join(kept), f"{_listed(kept)} {words}", outcome
+    if not chosen:
         yield "setting", "float32", "The whole model is exported in float32.", lambda: _single(subject)
         return
     whole = replace(subject.runtime, converter=replace(converter, precision="float32"))  # type: ignore[type-var]
-    summed = in_other_form(subject.candidate, sums, RUNNING)
-    forms = [(words, summed if blocks else None) for blocks, words in ways]
-    for words, form in forms:
-        yield "float32 operators", ", ".join(kept), f"{_listed(kept)} {words}", partial(_mixed, subject, kept, form)
-    for words, form in forms:
-        yield "setting", "float32", f"All operators {words}", partial(subject.outputs, form, whole)
+    for blocks, words in ways:
+        outcome = partial(subject.outputs, form if blocks else None, whole)
+        yield "setting", "float32", f"All operators {words}", outcome
 
 
 def _widened(subject: Subject, kept: tuple[str, ...], blocks: bool) -> Any:

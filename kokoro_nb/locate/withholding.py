@@ -4,6 +4,7 @@ Unlike cutting, it tells a wrong delegate from a wrong program: a wrong program 
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,6 +17,7 @@ from kokoro_nb.backends.base import Failure, running
 from kokoro_nb.backends.cuts import Cuts
 from kokoro_nb.backends.executorch.partition import Withholding
 from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.ladder import loaded, outputs_of
 from kokoro_nb.backends.segment import output_of
 from kokoro_nb.backends.signature import Arrays, checked
 from kokoro_nb.errors import InputError
@@ -114,35 +116,25 @@ class _Run:
         if not self.right(everything):
             return self.mending("unknown", (), "the answer is wrong with nothing delegated as well: so is the program")
         found: list[int] = []
-        stop = len(everything)
         while not found or not self.right(found):
-            if found and found[0] == 0:
+            stop = found[0] if found else len(everything)
+            if not stop:
                 return self.mending("unknown", (), "no set of operators was found whose withholding mends the answer")
-            found.insert(0, self._last_needed(stop, found))
-            stop = found[0]
-        return self.mending("fail", tuple(name for unit in found for name in self.cuts.names(unit, unit + 1)))
+            # the last unit of the shortest row, from the first unit on, that mends the answer beside what was found
+            found.insert(0, bisect_left(range(1, stop), True, key=lambda end: self.right([*range(end), *found])))
+        return self.mending("fail", self._names(found))
 
-    def _last_needed(self, stop: int, found: list[int]) -> int:
-        """Return the last unit of the shortest row, from the first unit on, that mends the answer beside `found`."""
-        short, enough = 0, stop
-        while enough - short > 1:
-            middle = (short + enough) // 2
-            if self.right([*range(middle), *found]):
-                enough = middle
-            else:
-                short = middle
-        return enough - 1
+    def _names(self, units: Collection[int]) -> tuple[str, ...]:
+        return tuple(name for unit in units for name in self.cuts.names(unit, unit + 1))
 
     def right(self, units: Collection[int]) -> bool:
         """Build with the operators of `units` withheld, run, and return whether every output is right."""
-        names = tuple(name for unit in units for name in self.cuts.names(unit, unit + 1))
-        backend = replace(self.backend, withheld=names)
-        made = backend.export(self.candidate, self.inputs, self.folder)
+        backend = replace(self.backend, withheld=self._names(units))
+        outputs = outputs_of(backend, loaded(backend, self.candidate, self.inputs, self.folder), self.inputs)
         self.compilations += 1
         self.bar.update()
-        if isinstance(made, Failure):
-            raise _NotBuiltError(str(made))
-        outputs = backend.load(made).run(self.inputs)
+        if isinstance(outputs, Failure):
+            raise _NotBuiltError(str(outputs))
         specification = self.candidate.specification
         results = {name: outputs[output] for name, output in output_of(self.candidate).items()}
         errors = judged_results(specification.named_by or specification, self.inputs, {}, results)

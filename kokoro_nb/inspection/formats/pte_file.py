@@ -178,7 +178,8 @@ def compared_pte(file: PteContent) -> ComparedProgram:
         else:
             nodes += [_node(file, step, one, len(nodes) + k) for k, one in enumerate(operators)]
     names = tuple(spec.name for spec in file.facts.inputs)
-    return ComparedProgram(file.path.name, names, tuple(file.facts.outputs.values()), tuple(nodes), compute)
+    outputs = (*file.facts.outputs.values(), *file.instructions.new_states)
+    return ComparedProgram(file.path.name, names, outputs, tuple(nodes), compute)
 
 
 def _by_step(file: PteContent) -> Iterator[tuple[Step, list[Operator]]]:

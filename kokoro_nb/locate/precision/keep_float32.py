@@ -1,7 +1,8 @@
 """Which operators of a Core ML model must stay float32: a search, confirmed by converting with the set found."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,9 @@ from kokoro_nb.backends.coreml.conversion import MixedPrecision, handed_over
 from kokoro_nb.backends.mil.interpreter import Interpreter
 from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate.minimise import minimised
-from kokoro_nb.locate.precision.degradation import INPUT, OperatorPrecision, worst
-from kokoro_nb.locate.precision.lens import CoreMlFile, converted, examine
-from kokoro_nb.locate.precision.matching import arguments, operations, read
+from kokoro_nb.locate.precision.degradation import worst
+from kokoro_nb.locate.precision.lens import converted, operations
+from kokoro_nb.locate.search import smallest
 from kokoro_nb.traces.parity import Parity, compare
 
 
@@ -74,9 +74,8 @@ def repair(
 ) -> PrecisionRepair:
     """Search for a small set of operators that must stay float32, and convert the module with it.
 
-    The set is `start` at first. It grows from where the trouble begins, the first of `Lens.sources`, by that operator
-    and all that it is computed from, until the outputs are good. It shrinks by leaving out halves, quarters and at last
-    single operators, as long as the outputs stay good. For every set the module is converted.
+    Where `start` is not enough, it is every operator. The set shrinks by leaving out halves, quarters and at last
+    single operators, as long as the outputs stay good: see `locate.search`. For every set the module is converted.
 
     Parameters
     ----------
@@ -89,7 +88,7 @@ def repair(
     folder : path, optional
         Where artefacts are kept.
     shrink : bool
-        Whether to make the set small; without, it is what it grew to.
+        Whether to make the set small; without, it is `start`, or every operator.
     start : collection of str
         Operators by their names in eager, as a diagnosis names them: ``source.sine:sin``.
 
@@ -99,79 +98,36 @@ def repair(
         If the module cannot be converted, or is not good even with every operator in float32.
     """
     full = converted(module, inputs, folder)
-    bench = _Bench(full, tolerance)
-    before = bench.outcome(())
-    keep = _grown(bench, start)
-    if shrink:
-        keep = list(minimised(keep, lambda names: bench.good(bench.outcome(names))))
-    mixed = MixedPrecision(tuple(keep))
-    after = bench.compared(converted(full.exported, inputs, folder, mixed).program)
-    kept = tuple(full.names[name] for name in keep)
-    return PrecisionRepair(mixed, kept, len(bench.names), tolerance, before, after, bench.trials, shrink)
+    names = tuple(one.outputs[0].name for one in operations(full.program))
+    expected = Interpreter(full.program).run(full.arrays)
 
+    def compared(program: Any) -> Parity:
+        outputs = Interpreter(program).run(full.arrays).values()
+        return worst([compare(*pair) for pair in zip(expected.values(), outputs, strict=True)])
 
-class _Bench:
-    """The saved float32 program, beside which sets of operators are tried."""
-
-    def __init__(self, full: CoreMlFile, tolerance: float):
-        self.full, self.tolerance = full, tolerance
-        self.names = [_name(operation) for operation in operations(full.program)]
-        self.expected = Interpreter(full.program).run(full.arrays)
-        self.trials = 0
-
-    def program(self, keep: Iterable[str]) -> Any:
-        """Return the float16 program in which the operators `keep` are float32."""
-        self.trials += 1
-        mixed = CoreMl("coreml", precision=MixedPrecision(tuple(keep)))
+    @cache
+    def outcome(keep: tuple[str, ...]) -> Parity:
+        mixed = CoreMl("coreml", precision=MixedPrecision(keep))
         with quietly():
-            program = handed_over(self.full.exported, mixed.route, mixed.core_operators)
-            made = mixed.converted(self.full.exported, program)
-        return made._mil_program
+            program = handed_over(full.exported, mixed.route, mixed.core_operators)
+            made = mixed.converted(full.exported, program)
+        return compared(made._mil_program)
 
-    def compared(self, program: Any) -> Parity:
-        """Return the output of a program that is furthest from the float32 program's."""
-        outputs = Interpreter(program).run(self.full.arrays).values()
-        return worst([compare(*pair) for pair in zip(self.expected.values(), outputs, strict=True)])
+    def good(keep: tuple[str, ...]) -> bool:
+        return outcome(keep).finite == 1 and outcome(keep).of_peak <= tolerance
 
-    def outcome(self, keep: Iterable[str]) -> Parity:
-        """Return how far the output is off with the operators `keep` in float32."""
-        return self.compared(self.program(keep))
+    def starts() -> Iterator[tuple[str, ...]]:
+        yield ()
+        yield tuple(name for name in names if full.names[name] in start)
+        yield names
+        raise InputError(
+            f"With every operator in float32 the error is still {outcome(names).of_peak:.1e} of the peak, above "
+            f"{tolerance:.1e}: it comes from elsewhere; allow more, or patch the model."
+        )
 
-    def good(self, outcome: Parity) -> bool:
-        """Return whether an outcome is finite and within the tolerance."""
-        return outcome.finite == 1 and outcome.of_peak <= self.tolerance
-
-    def upstream(self, row: OperatorPrecision) -> set[str]:
-        """Return the operators that a result comes from; of an input of the program, those that read it."""
-        if row.type == INPUT:
-            return {_name(one) for one in operations(self.full.program) if row.value in read(one)}
-        made = {variable: operation for operation in operations(self.full.program) for variable in operation.outputs}
-        queue = [operation for variable, operation in made.items() if variable.name == row.value]
-        found: set[str] = set()
-        while queue:
-            operation = queue.pop()
-            if _name(operation) not in found:
-                found.add(_name(operation))
-                queue += [made[variable] for variable in arguments(operation) if variable in made]
-        return found
-
-
-def _name(operation: Any) -> str:
-    return str(operation.outputs[0].name)
-
-
-def _grown(bench: _Bench, start: Collection[str]) -> list[str]:
-    """Return a set that is good, in the order of execution."""
-    keep = {name for name in bench.names if bench.full.names[name] in start}
-    while True:
-        seen = examine(bench.full.program, bench.program(keep), bench.full.arrays, bench.full.names)
-        if bench.good(seen.worst):
-            return [name for name in bench.names if name in keep]
-        if len(keep) == len(bench.names):
-            raise InputError(
-                f"With every operator in float32 the error is still {seen.worst.of_peak:.1e} of the peak, above "
-                f"{bench.tolerance:.1e}: it comes from elsewhere; allow more, or patch the model."
-            )
-        # the first that adds any; where there is none it is ordinary rounding, anywhere
-        additions = (bench.upstream(row) - keep for row in seen.sources)
-        keep |= next(filter(None, additions), set(bench.names))
+    keep = smallest(names, good, starts()) if shrink else next(filter(good, starts()))
+    mixed = MixedPrecision(keep)
+    after = compared(converted(full.exported, inputs, folder, mixed).program)
+    kept = tuple(full.names[name] for name in keep)
+    tried = outcome.cache_info().misses
+    return PrecisionRepair(mixed, kept, len(names), tolerance, outcome(()), after, tried, shrink)

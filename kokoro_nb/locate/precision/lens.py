@@ -1,6 +1,9 @@
-"""The runs behind the precision lens: every value of the float32 file and of the float16 file, side by side."""
+"""The runs behind the precision lens: every value of the float32 file and of the float16 file, side by side.
 
-from collections.abc import Mapping
+Which operator of the float16 program is which of the float32 program is known exactly or not at all: see `matched`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,11 +21,14 @@ from kokoro_nb.backends.signature import Arrays, checked
 from kokoro_nb.backends.taps import read_taps
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.precision.degradation import INPUT, PHASES, Lens, OperatorPrecision
-from kokoro_nb.locate.precision.matching import Counterpart, arguments, matched, operations, read
 from kokoro_nb.traces import operators
 from kokoro_nb.traces.parity import compare
 
 OUTPUT = "output:"
+FLOATS = ("fp16", "fp32")
+COPY = "_cast_fp16"  # what coremltools adds to the name of an operator that computes in float16
+MOVED = ("cast", "transpose")  # operators that it moves, and names anew, after that
+Counterpart = tuple[Any, str]  # an operator of the float32 program, None for an input, and the name of its result
 
 
 def lens(
@@ -128,18 +134,18 @@ def examine(
         Name of a result -> name of the eager operator; without it results go by their own names.
     """
     reference = _Reference(full, inputs)
-    matching = matched(full, half)
+    counterparts, unmatched = matched(full, half)
     rows = []
 
     def look(_type: str, _name: str, given: Mapping[str, Any], results: Mapping[str, np.ndarray]) -> None:
         for place, (name, value) in enumerate(results.items()):
-            source = matching.counterparts.get(name)
+            source = counterparts.get(name)
             if source is not None and value.dtype != bool and value.size:
                 rows.append(_row(reference, source, place, value, given, names or {}))
 
     outputs = zip(reference.outputs.items(), Interpreter(half).run(inputs, look).values(), strict=True)
     compared = {name: compare(expected, value) for (name, expected), value in outputs}
-    return Lens(tuple(rows), compared, matching.unmatched)
+    return Lens(tuple(rows), compared, unmatched)
 
 
 class _Reference:
@@ -176,7 +182,7 @@ def _row(
     given: Mapping[str, Any],
     names: Mapping[str, str],
 ) -> OperatorPrecision:
-    name, operation = source.result, source.operation
+    operation, name = source
     results: list[np.ndarray] | None
     if operation is None:  # an input, rounded: its cast is all there is
         expected, results = reference.inputs[name], [reference.inputs[name]]
@@ -200,3 +206,97 @@ def _row(
         phase=reference.phase.get(name),
         reads=() if operation is None else tuple(read(operation)),
     )
+
+
+def operations(program: Any) -> Iterator[Any]:
+    """Return the operators of a program's main function, in the order of execution, without its constants."""
+    return (operation for operation in program.functions["main"].operations if operation.op_type != "const")
+
+
+def arguments(operation: Any) -> Iterator[Any]:
+    """Return the variables that an operator is computed from, constants left out."""
+    for value in operation.inputs.values():
+        for variable in value if isinstance(value, list | tuple) else [value]:
+            if variable.op is None or variable.op.op_type != "const":
+                yield variable
+
+
+def read(operation: Any) -> Iterator[str]:
+    """Return the names of the results and inputs that an operator is computed from.
+
+    Constants are left out, and in place of a truth value stands what it was computed from.
+    """
+    for variable in arguments(operation):
+        if variable.op is not None and _is_truth(variable):
+            yield from read(variable.op)
+        else:
+            yield variable.name
+
+
+def matched(full: Any, half: Any) -> tuple[dict[str, Counterpart], tuple[str, ...]]:
+    """Match the results of a float16 program with those of the float32 program of the same module.
+
+    A match has the name that coremltools gives an operator's float16 copy, the type of operator and the shapes. The
+    cast of an input to float16 is matched with the input; casts from or to truth values or integers, and
+    transpositions, are matched with one of the same value. Other casts between the precisions have no counterpart.
+
+    Parameters
+    ----------
+    full, half : coremltools.converters.mil.Program
+        As `backends.coreml` saves them.
+
+    Returns
+    -------
+    dict
+        Name of a result of the float16 program -> what it is a copy of.
+    tuple of str
+        Results that could not be matched: of these nothing can be said.
+    """
+    named = {operation.name: operation for operation in operations(full)}
+    counterparts: dict[str, Counterpart] = {}
+    same: dict[str, str] = {}  # a value of the float16 program -> the one of the float32 program
+    unmatched: list[str] = []
+    for operation in operations(half):
+        results = [variable.name for variable in operation.outputs]
+        read = operation.x.name if operation.op_type in MOVED else ""
+        if operation.op_type == "cast" and _is_float(operation.x) and _is_float(operation.outputs[0]):
+            same[results[0]] = same.get(read, read)
+            if operation.x.op is None:
+                counterparts[results[0]] = None, read
+            continue
+        moved = _moved(operation, same.get(read, read), named.values()) if read else None
+        found = moved if read else named.get(operation.name.removesuffix(COPY))
+        if found is None or _kind(found) != _kind(operation):
+            unmatched += results
+            continue
+        others = [variable.name for variable in found.outputs]
+        counterparts |= {own: (found, other) for own, other in zip(results, others, strict=True)}
+        same |= zip(results, others, strict=True)
+    return counterparts, tuple(unmatched)
+
+
+def _kind(operation: Any) -> tuple[str, list[tuple[Any, ...]]]:
+    return operation.op_type, [tuple(variable.shape) for variable in operation.outputs]
+
+
+def _moved(operation: Any, read: str, others: Iterable[Any]) -> Any:
+    """Return the operator of the float32 program that does the same to the value `read`; None if there is none."""
+    for other in others:
+        if other.op_type == operation.op_type and other.x.name == read:
+            if operation.op_type == "cast" and _is_float(other.outputs[0]) == _is_float(operation.outputs[0]):
+                return other
+            if operation.op_type == "transpose" and list(other.perm.val) == list(operation.perm.val):
+                return other
+    return None
+
+
+def _is_truth(variable: Any) -> bool:
+    from coremltools.converters.mil.mil import types
+
+    return types.is_bool(variable.dtype)
+
+
+def _is_float(variable: Any) -> bool:
+    from coremltools.converters.mil.mil import types
+
+    return types.builtin_to_string(variable.dtype) in FLOATS

@@ -7,7 +7,7 @@ from pathlib import Path
 from kokoro.model import KModel
 
 from kokoro_nb.backends import backend
-from kokoro_nb.locate.minimise import minimised
+from kokoro_nb.locate.search import smallest
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.patches import EXPORT_PATCHES, PATCHES, require_known
 from kokoro_nb.studies.repair.patch_trials import PatchBench, PatchTrial
@@ -119,7 +119,7 @@ def _found(patches: tuple[str, ...], tries: _Tries) -> tuple[tuple[str, ...], Pa
         start = next((names for names in _starts(patches) if works(names)), None)
         if start is None:
             break
-        confirmed = tries(minimised(start, works), True)
+        confirmed = tries(smallest(start, works), True)
         if confirmed.works:
             return start, confirmed
     return patches, None

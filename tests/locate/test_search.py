@@ -5,7 +5,7 @@ import random
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate.minimise import minimised
+from kokoro_nb.locate.search import smallest
 
 LETTERS = "abcdefghijk"
 
@@ -18,7 +18,7 @@ def test_finds_what_is_needed_and_asks_once_about_each(needed):
         asked.append(chosen)
         return needed <= set(chosen)
 
-    assert minimised(LETTERS, good) == tuple(sorted(needed))
+    assert smallest(LETTERS, good) == tuple(sorted(needed))
     assert len(asked) == len(set(asked))
     assert len(asked) <= len(LETTERS) ** 2 + 3 * len(LETTERS)  # the bound of the paper
 
@@ -34,18 +34,18 @@ def test_none_can_be_left_out_of_it_whatever_good_is(seed):
             return True
         return table.setdefault(chosen, source.random() < 0.3)
 
-    found = minimised(LETTERS, good)
+    found = smallest(LETTERS, good)
     assert good(found)
     assert not any(good(tuple(other for other in found if other != item)) for item in found)
 
 
 def test_of_two_ways_it_finds_one():
-    found = minimised(LETTERS, lambda chosen: {"a", "b"} <= set(chosen) or "k" in chosen)
+    found = smallest(LETTERS, lambda chosen: {"a", "b"} <= set(chosen) or "k" in chosen)
     assert found in {("a", "b"), ("k",)}
 
 
 def test_refuses_what_is_not_good_to_begin_with():
     with pytest.raises(InputError, match="All items together are not good"):
-        minimised(LETTERS, lambda chosen: len(chosen) == 3)
+        smallest(LETTERS, lambda chosen: len(chosen) == 3)
     with pytest.raises(InputError, match="twice"):
-        minimised("aa", lambda _: True)
+        smallest("aa", lambda _: True)
