@@ -22,8 +22,7 @@ from kokoro_nb.inspection.file_run import FileRun
 from kokoro_nb.inspection.mended_file import MendedFile, lowest_level, mended_file
 from kokoro_nb.inspection.onnx_nodes import copied
 from kokoro_nb.inspection.onnx_session import run_session, session_of
-from kokoro_nb.inspection.semantics.onnx_call import widened
-from kokoro_nb.inspection.semantics.quantised import scales_spread
+from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, computed, widened
 from kokoro_nb.inspection.unrounded_layers import candidates, unrounded
 from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values
 from kokoro_nb.inspection.whole_file import AUDIBLE
@@ -91,14 +90,11 @@ def _level_of_weights(model: Any, inputs: Arrays, right: Values) -> float:
     for node in drawn.graph.node:
         if node.op_type != "DequantizeLinear" or any(name and name not in constants for name in node.input):
             continue
-        integers, scale, *zero = (numpy_helper.to_array(constants[name]) for name in node.input if name)
+        integers, *others = (widened(numpy_helper.to_array(constants[name])) for name in node.input if name)
         if integers.ndim < 2 or integers.dtype.itemsize > 2:  # a bias is rounded to a step that is far smaller
             continue
-        about = {one.name: one.i for one in node.attribute}
-        axis, block = about.get("axis", 1), about.get("block_size", 0)
-        steps = scales_spread(scale.astype(np.float64), integers.shape, axis, block)
-        less = scales_spread(np.asarray(widened(zero[0]), np.float64), integers.shape, axis, block) if zero else 0.0
-        moved = (np.asarray(widened(integers)) - less + generator.uniform(-0.5, 0.5, integers.shape)) * steps
+        moved = integers + generator.uniform(-0.5, 0.5, integers.shape)
+        (moved,) = computed(OnnxCall(node, {}), [moved, *others])
         constant = numpy_helper.from_array(moved.astype(np.float32))
         node.CopyFrom(onnx.helper.make_node("Constant", [], list(node.output), name=node.name, value=constant))
     return lowest_level(_outputs(drawn, inputs), right)
