@@ -16,11 +16,13 @@ from kokoro_nb.inspection.blame import InspectionFinding
 from kokoro_nb.inspection.compared_program import (
     ComparedNode,
     ComparedProgram,
+    called,
     changed_parameters,
     differing_attributes,
     differing_constants,
     foreign_constants,
     largest_change,
+    other_number,
 )
 from kokoro_nb.inspection.value_sketch import ValueSketch, factor_of, nearest, scaled, sketches
 from kokoro_nb.inspection.value_types import Arrays
@@ -39,6 +41,7 @@ REBUILDING = frozenset(("dequantizelinear", "cast"))
 """Operators that make the floats of a constant from what was rounded."""
 WORDS: dict[Name, str] = {
     "changed constant": "the file has another constant",
+    "frozen length": "the file has the length of the example that it was exported with",
     "operator lowered as another": "the file computes something else",
     "changed scale": "the file has a factor or an offset more",
     "changed layout or shift": "the file has the elements in another order",
@@ -98,7 +101,7 @@ def first_that_parts(
     known = sketches(reference, [same_inputs(reference, candidate, one) for one in inputs])
     own = sketches(candidate, inputs)
     first = {name: near for name, (near, _) in nearest(known, known).items()}
-    paired = _Paired(reference, candidate, known, own, nearest(own, known), nearest(known, own), first, len(inputs))
+    paired = _Paired(reference, candidate, known, own, nearest(own, known), nearest(known, own), first, inputs)
     count = sum(apart <= APART for _, apart in paired.pairs.values())
     apart = paired.outputs_apart()
     note = (
@@ -113,8 +116,9 @@ def first_that_parts(
     changed = next(changed_parameters(reference, candidate), None)
     if changed is not None and (node is None or changed[0].index < node.index):
         return paired.of_parameters(*changed), note
-    if node is None and not apart <= OTHER and not any(one.rounds for one in candidate.nodes):
-        node = next(paired.made_of_constants(), None)
+    if node is None and not apart <= OTHER:
+        rounds = any(one.rounds for one in candidate.nodes)  # few values of such a file are paired
+        node = None if rounds else next(paired.made_of_constants(), None)
         if node is None:
             return paired.of_outputs(apart), note
     return None if node is None else replace(paired.finding(node), counterpart=paired.counterpart(node)), note
@@ -131,7 +135,7 @@ class _Paired:
     pairs: Mapping[str, tuple[str, float]]
     back: Mapping[str, tuple[str, float]]
     first: Mapping[str, str]
-    sets: int
+    inputs: Sequence[Arrays]
 
     def parting(self) -> Iterator[ComparedNode]:
         """Yield the nodes that part for good: first those that an output shows, then those that something masks."""
@@ -170,7 +174,7 @@ class _Paired:
         """Return what the floats among the constants of the reference are known by."""
         named = (constant for node in self.reference.nodes for constant in node.constants if constant is not None)
         return {
-            name: ValueSketch.joined([ValueSketch.of(array.astype(np.float64))] * self.sets)
+            name: ValueSketch.joined([ValueSketch.of(array.astype(np.float64))] * len(self.inputs))
             for name, array in named
             if array.dtype.kind == "f" and array.size
         }
@@ -329,6 +333,9 @@ class _Paired:
             if how:
                 part = f"{one.key} ({one.operator}) is where the file parts from {self.reference.label}"
                 return _found(one, "changed constant", f"{part}: {'; '.join(how)}.", proof)
+        number_there = self._other_number(node, other)
+        if number_there:
+            return self._told(node, [number_there], proof)
         for one in region:
             multiple = self._multiple(one)
             if multiple:
@@ -342,6 +349,23 @@ class _Paired:
             return _found(node, "changed scale", statement, proof)
         statement = f"{where}: it computes something else than {other.key} ({other.operator}) there."
         return _found(node, "operator lowered as another", statement, proof)
+
+    def _other_number(self, node: ComparedNode, other: ComparedNode) -> tuple[Name, str] | None:
+        """Say which number the two have another of, if that is all in which their results differ."""
+        results = (
+            self.own.get(node.outputs[0]),
+            next((self.known[one] for one in other.outputs if one in self.known), None),
+        )
+        factor = None if None in results else factor_of(*results)
+        found = None if factor is None or abs(factor - 1) <= SAME else other_number(other, node, factor)
+        if found is None:
+            return None
+        there, expected, here, given = found
+        words = f"the constant '{here}' is {number(given)} in place of {number(expected)}" + called(there, here)
+        for name, axis in self.candidate.open_axes:
+            if expected == self.inputs[0][name].shape[axis]:
+                return "frozen length", f"{words}, the length of axis {axis} of '{name}', which is open"
+        return "changed constant", words
 
     def _is_missing(self, node: ComparedNode) -> bool:
         """Return whether the candidate has nothing like the result of a node of the reference."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,8 @@ class ComparedProgram:
         inputs, themselves included, floats in float64, in the order of execution.
     drawing : str
         A node that draws at random; empty if there is none.
+    open_axes : tuple
+        Name and axis of each input whose length is open.
     """
 
     label: str
@@ -82,6 +85,7 @@ class ComparedProgram:
     nodes: tuple[ComparedNode, ...]
     compute: Callable[[Mapping[str, np.ndarray], Observe], None]
     drawing: str = ""
+    open_axes: tuple[tuple[str, int], ...] = ()
 
 
 def of_onnx(file: OnnxFile) -> ComparedProgram:
@@ -107,6 +111,12 @@ def of_onnx(file: OnnxFile) -> ComparedProgram:
         tuple(_of_node(node, known) for node in nodes),
         compute,
         next((node.key for node in nodes if node.is_random), ""),
+        tuple(
+            (value.name, axis)
+            for value in file.inputs
+            for axis, size in enumerate(value.type.tensor_type.shape.dim)
+            if size.dim_param
+        ),
     )
 
 
@@ -218,7 +228,7 @@ def differing_constants(other: ComparedNode, node: ComparedNode) -> Iterator[str
         count = _changed(value, right)
         if count:
             place = np.unravel_index(int(np.argmax(np.abs(value - right))), right.shape)
-            values = f"{number(value[place])} in place of {number(right[place])}{_called(there, here)}"
+            values = f"{number(value[place])} in place of {number(right[place])}{called(there, here)}"
             yield f"the constant '{here}' is {values} ({count:,} of {value.size:,} values differ)"
 
 
@@ -251,12 +261,26 @@ def foreign_constants(other: ComparedNode, node: ComparedNode, region: Sequence[
         if counts.all() and counts.size:
             name, one = like[int(np.argmin(counts))]
             place = int(np.argmax(np.abs(value - one)))
-            there = _called(name, ours[0])
+            there = called(name, ours[0])
             values = f"{number(value[place])} in place of {number(one[place])}{there}, both in the order of size"
             yield f"the constant '{ours[0]}' is {values} ({counts.min():,} of {value.size:,} values differ)"
 
 
-def _called(there: str, here: str) -> str:
+def other_number(other: ComparedNode, node: ComparedNode, factor: float) -> tuple[str, float, str, float] | None:
+    """Return name and value of a constant of one element of each, whose quotient is the factor between the results."""
+    theirs, ours = (
+        [(name, float(array.reshape(()))) for name, array in filter(None, one.constants) if array.size == 1]
+        for one in (other, node)
+    )
+    for (there, right), (here, value) in product(theirs, ours):
+        quotient = value / right if right else 0.0
+        if quotient and min(abs(factor / quotient - 1), abs(factor * quotient - 1)) <= CHANGED:
+            return there, right, here, value
+    return None
+
+
+def called(there: str, here: str) -> str:
+    """Return the name of the other one's constant, where it has another."""
     return "" if there == here else f" of '{there}'"
 
 
