@@ -155,7 +155,9 @@ def _both(
     if rounded is None or wide is None:
         return None
     results = zip(node.proto.output, rounded[2], strict=False)
-    return *wide, [_halved(value) if narrow is None or name in narrow else value for name, value in results]
+    halved = [_halved(value) if narrow is None or name in narrow else value for name, value in results]
+    sizes = [[getattr(one, "shape", None) for one in values] for values in (halved, wide[2])]
+    return (*wide, halved if sizes[0] == sizes[1] else list(wide[2]))  # no runtime takes a length from float16
 
 
 def _is_float(value: Value) -> bool:
