@@ -56,34 +56,24 @@ def _diagnosis(found: Diagnosis | Failure | SurveyRow) -> Diagnosis:
     return Diagnosis(found.backend, "survey", "", "fail", (), statement, output=output)
 
 
-def severity(row: Row) -> tuple[float, float]:
-    """Return a key that sorts diagnoses, the worst last: no export, then not finite, then the error of the output."""
+def symptom(row: Row) -> tuple[str, str, tuple[float, float]]:
+    """Return what is wrong with the output in two words, and in a sentence, and a key that sorts, the worst last.
+
+    The worst is no export, then an output that is not finite, then the largest error.
+    """
     output = row.get("output") or {}
     if row.get("failure"):
-        return 3.0, 0.0
+        return "no export", f"It cannot be exported: {row['failure']['error']}", (3.0, 0.0)
     finite, error = figure(output.get("finite (%)")), figure(output.get("error (of peak)"))
     if finite is not None and finite < 100:
-        return 2.0, 100 - finite
+        some = f"{number(100 - finite)} % of the output is NaN or infinite."
+        every = "Every value of the output is NaN or infinite: there is nothing to hear."
+        return "NaN" if finite else "all NaN", some if finite else every, (2.0, 100 - finite)
     if error is None or math.isnan(error):
-        return 0.0, 0.0
-    return 1.0, error
-
-
-def symptom(row: Row) -> tuple[str, str]:
-    """Return what is wrong with the output in two words, and in a sentence."""
-    output = row.get("output") or {}
-    if row.get("failure"):
-        return "no export", f"It cannot be exported: {row['failure']['error']}"
-    finite, error = figure(output.get("finite (%)")), figure(output.get("error (of peak)"))
-    if finite == 0:
-        return "all NaN", "Every value of the output is NaN or infinite: there is nothing to hear."
-    if finite is not None and finite < 100:
-        return "NaN", f"{number(100 - finite)} % of the output is NaN or infinite."
-    if error is None or math.isnan(error):
-        return str(row.get("verdict", "unknown")), str(row.get("statement", ""))
+        return str(row.get("verdict", "unknown")), str(row.get("statement", "")), (0.0, 0.0)
     limit = figure(output.get("limit (of peak)"))
     allowed = "" if limit is None or math.isnan(limit) else f"; {percent(limit)} is allowed"
-    return f"{percent(error)} off", f"The output is off by {percent(error)} of its peak{allowed}."
+    return f"{percent(error)} off", f"The output is off by {percent(error)} of its peak{allowed}.", (1.0, error)
 
 
 def card(row: Row, page: str = "", name: str = "", bundle: str = "") -> Fragment:
@@ -98,7 +88,7 @@ def card(row: Row, page: str = "", name: str = "", bundle: str = "") -> Fragment
     bundle : str
         Address of the folder that reproduces it.
     """
-    badge, sentence = symptom(row)
+    badge, sentence, _ = symptom(row)
     links = [f'<a href="{escape(page)}">How it was found: {escape(name)}</a>'] if page else []
     if bundle:
         links.append(f'<a href="{escape(bundle)}">The operator alone, to run and report</a>')
