@@ -7,7 +7,7 @@ the square of the step, and what that makes of the output follows from the value
 
 import contextlib
 from collections import ChainMap
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -225,9 +225,9 @@ class BudgetWatch:
             values[written.product] = y - values[written.added]
         for proto in written.nodes:
             call = OnnxCall(proto, self.file.opsets)
-            results = computed(call, [values[name] for name in proto.input])
-            for name, value in zip(proto.output, results, strict=True):
-                values.setdefault(name, value)
+            if any(name not in values for name in proto.output):
+                results = computed(call, [values[name] for name in proto.input])
+                values.update(zip(proto.output, results, strict=True))
             self._see(call, node, values, written.form)
 
     def _see(self, call: OnnxCall, node: OnnxNode, values: Values, form: str = "QDQ") -> None:
@@ -288,9 +288,8 @@ class BudgetWatch:
         self.rounded[given] = (np.where(beyond, 0.0, error), np.where(beyond, error, 0.0)) if at < 0 else ()
         if at >= 0:
             right = (np.clip(np.rint(before), low, high) - less) * steps - wide
-            kernel = self.layers[at].kernel + _power(error - right)
-            powers = {"requantisation": _power(right), "kernel": kernel, "measured": _power(wide + error - exact)}
-            self.layers[at] = LayerBudget(**{**asdict(self.layers[at]), **powers})
+            kernel, measured = self.layers[at].kernel + _power(error - right), _power(wide + error - exact)
+            self.layers[at] = replace(self.layers[at], requantisation=_power(right), kernel=kernel, measured=measured)
 
     def _layer(self, call: OnnxCall, node: OnnxNode, inputs: list[Value], given: np.ndarray, form: str) -> None:
         """Compute the parts of one layer."""
@@ -299,6 +298,10 @@ class BudgetWatch:
             added = (None if one is None else widened(one) * times for one in inputs[2:])
             return np.asarray(computed(call, [left, right, *added])[0])
 
+        def noise(of_left: np.ndarray, of_right: np.ndarray) -> float:
+            pairs = ((of_left, right), (left, of_right))
+            return _power(np.sum([product(*pair) for pair in pairs if all(map(np.any, pair))], axis=0))
+
         names = call.node.input
         left, right = (np.asarray(widened(one)) for one in inputs[:2])
         zeros = [(np.zeros(one.shape),) * 2 for one in (left, right)]
@@ -306,12 +309,11 @@ class BudgetWatch:
         held, exact = product(left, right, 1.0), product(left - a - a_cut, right - b - b_cut, 1.0)
         pairs = ((self.weights.get(names[0]), np.square(right)), (np.square(left), self.weights.get(names[1])))
         weights = [product(*pair).mean() for pair in pairs if pair[0] is not None and pair[1] is not None]
-        rounding, clipping = (product(one, right) + product(left, other) for one, other in ((a, b), (a_cut, b_cut)))
         self.results[call.node.output[0]] = (len(self.layers), exact)
         self.layers.append(
             LayerBudget(
                 *(node.index, node.key, node.operator, form, _power(exact)),
-                *(float(np.sum(weights)) * call.get("alpha", 1.0), _power(rounding), _power(clipping)),
+                *(float(np.sum(weights)) * call.get("alpha", 1.0), noise(a, b), noise(a_cut, b_cut)),
                 *(0.0, _power(given - held), _power(given - exact)),
             )
         )
