@@ -17,7 +17,7 @@ from kokoro_nb.inspection.formats import FORMATS, read_program
 from kokoro_nb.inspection.input_maker import MadeInputs
 from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.mended_file import MendedFile
-from kokoro_nb.inspection.onnx_file import OnnxFile, read_onnx
+from kokoro_nb.inspection.onnx_file import read_onnx
 from kokoro_nb.inspection.onnx_file_program import OnnxFileProgram
 from kokoro_nb.inspection.other_version import OtherVersion, second_opinion
 from kokoro_nb.inspection.pairing import OTHER
@@ -112,7 +112,7 @@ def inspect(
         known = reference.program(made.arrays)
         report = with_findings(report, Comparison.of(known, program.compared(), three_sets(made.arrays)))
     if mend is not None:
-        done = _mended(program.file, seen, Path(mend), level, tell)
+        done = _mended(seen, Path(mend), level, tell)
         report = replace(report, notes=(*report.notes, f"{Path(mend).name}: {done}"), mended=done)
     if folder is None:
         return report
@@ -162,10 +162,13 @@ def _of_layer(found: InspectionFinding, budget: QuantisationBudget) -> Inspectio
     return replace(quantised, mechanism=mechanism)
 
 
-def _mended(file: OnnxFile, seen: FileRun, path: Path, level: float | None, tell: Tell) -> MendedFile:
+def _mended(seen: FileRun, path: Path, level: float | None, tell: Tell) -> MendedFile:
     """Write the mended file and return what stays, or goes back to, float32 in it."""
+    file = seen.file.path
+    if seen.drawn:
+        raise InputError(f"{file} draws at random, so that two runs cannot be compared; give the noise as an input.")
     if candidates(seen.file, seen.budget):
         return quantised_mend(seen, path, level, tell)
     if has_halves(seen.judgements):
-        raise InputError(f"{file.path} holds floats of 16 bits already; give the float32 file it was made from.")
-    return float16_mend(file, seen.inputs, path, level or AUDIBLE, tell)
+        raise InputError(f"{file} holds floats of 16 bits already; give the float32 file it was made from.")
+    return float16_mend(seen, path, level or AUDIBLE, tell)
