@@ -3,7 +3,6 @@
 import inspect
 import json
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +16,7 @@ from kokoro_nb.defects.catalogue import DefectMeasurement
 from kokoro_nb.defects.defect_bundle import write_bundle
 from kokoro_nb.defects.defect_case import Defect
 from kokoro_nb.errors import InputError
+from kokoro_nb.run_apart import run_apart
 
 Outcome = Literal["reproduced", "fixed", "not applicable", "could not run"]
 PATIENCE = 600.0  # seconds for the defects of one tool; the slowest takes 20
@@ -210,12 +210,8 @@ def _judged(defect: Defect, broken: Mapping[str, Any], mended: Mapping[str, Any]
 
 def started(python: str, script: str | Path, *arguments: str, patience: float = PATIENCE) -> tuple[str, int | None]:
     """Return what a script printed in a process of its own, and its status: None where it did not end in time."""
-    command = [python, "-I", str(script), *arguments]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=patience)
-    except subprocess.TimeoutExpired as stopped:
-        return (stopped.stdout or b"").decode(errors="replace"), None
-    return done.stdout or done.stderr[-2000:], done.returncode
+    done = run_apart(["-I", script, *arguments], python, patience)
+    return done.stdout or done.stderr[-2000:], done.status
 
 
 def _said(text: str) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kokoro_nb.defects.catalogue import runner
-from kokoro_nb.defects.defect_report import report
+from kokoro_nb.defects.defect_bundle import defect_report
 from kokoro_nb.defects.environments import NEEDED, ComparedDefect, started
 from kokoro_nb.defects.report_script import THERE, report_script
 from kokoro_nb.storage import atomic, require_own
@@ -56,7 +56,7 @@ def upstream_report(compared: ComparedDefect) -> UpstreamReport | None:
     ]
     versions = where.versions(tuple(dict.fromkeys((*defect.packages, *NEEDED[:2]))))
     system = f"{where.version}, {where.system}"
-    text = report(defect, versions, system, reproduce, compared.outcomes[place].broken)
+    text = defect_report(defect, versions, reproduce, compared.outcomes[place].broken, system=system)
     return UpstreamReport(defect.name, text, script, status == 1 and THERE in output)
 
 

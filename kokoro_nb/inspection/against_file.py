@@ -105,6 +105,9 @@ def first_that_parts(
         f"{count:,} of {len(own):,} values of {candidate.label} are in {reference.label} too; its outputs differ by at "
         f"most {number(apart)} of their root mean square (limit {number(OTHER)})."
     )
+    counts = [len(one.outputs) for one in (candidate, reference)]
+    if counts[0] != counts[1]:
+        note += f" It has {counts[0]} outputs and new states, {reference.label} {counts[1]}: the last are not compared."
     begun = (next(paired.parting(), None), next(paired.replaced(), None))
     node = next(iter(sorted((one for one in begun if one is not None), key=lambda one: one.index)), None)
     changed = next(changed_parameters(reference, candidate), None)

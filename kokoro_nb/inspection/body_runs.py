@@ -1,6 +1,6 @@
 """The bodies of Loop and If run as files of their own, pass by pass, on what the runtime gave: each node judged."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -72,7 +72,7 @@ def pass_of(seen: FileRun, key: str, number: int) -> FileRun:
     return examined(file, inputs)
 
 
-def body_findings(runs: tuple[BodyRun, ...], nodes: tuple[OnnxNode, ...]) -> tuple[InspectionFinding, ...]:
+def body_findings(runs: tuple[BodyRun, ...], nodes: Sequence[OnnxNode]) -> tuple[InspectionFinding, ...]:
     """Name the nodes of bodies that are wrong, each in its worst pass."""
     index = {node.key: node.index for node in nodes}
     found = []

@@ -66,7 +66,7 @@ class ComparedProgram:
     label : str
         What it is called in a sentence.
     inputs, outputs : tuple of str
-        Names, in order.
+        Names, in order; the outputs end with the new values of its state.
     nodes : tuple of ComparedNode
         In the order of execution.
     compute : callable
@@ -147,8 +147,10 @@ def of_exported(exported: Exported, label: str, keys: Mapping[str, str] | None =
         for index, one in enumerate(operators)
     )
     results = user_results(specification.program)
-    outputs = tuple(specification.source_of(node) or "" for node in results)
-    return ComparedProgram(label, tuple(spec.name for spec in exported.inputs), outputs, nodes, compute, drawing)
+    outputs = [specification.source_of(node) or "" for node in results] + list(
+        filter(None, specification.state.values())
+    )
+    return ComparedProgram(label, tuple(spec.name for spec in exported.inputs), tuple(outputs), nodes, compute, drawing)
 
 
 def _constants(exported: Exported, operator: Operator) -> tuple[tuple[str, np.ndarray], ...]:

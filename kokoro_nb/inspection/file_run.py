@@ -1,45 +1,49 @@
-"""A file run on the runtime with everything that passes its nodes, and each node judged on what it was given there."""
+"""A file of ONNX run on the runtime with every value between its nodes, and each node judged on its inputs there."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Verdict
+from kokoro_nb.inspection.blame import Blame
+from kokoro_nb.inspection.input_maker import made_inputs
+from kokoro_nb.inspection.judged_run import JudgedRun
 from kokoro_nb.inspection.node_groups import NodeGroups
-from kokoro_nb.inspection.node_judgement import NodeJudgement, is_float, judged_outputs, unrounded_inputs_explain
+from kokoro_nb.inspection.node_judgement import (
+    NodeJudgement,
+    NodeOutputError,
+    is_finite,
+    is_float,
+    judged_outputs,
+    relative_noise,
+    unrounded_inputs_explain,
+)
+from kokoro_nb.inspection.one_operator import one_operator
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers, nodes_of
 from kokoro_nb.inspection.onnx_session import OtherRuns, brief, pinned, run_session, run_ways, session_of, tapped
 from kokoro_nb.inspection.quantisation_budget import BudgetWatch, QuantisationBudget
-from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, computed, dtypes_of
+from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, dtypes_of
 from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values
+from kokoro_nb.markup import number
 from kokoro_nb.traces.parity import relative_difference
+
+REPRODUCED = 0.99  # share of a node's error that it must show alone
 
 
 @dataclass(frozen=True, eq=False)
-class FileRun:
-    """What was seen of a file on one set of inputs.
+class FileRun(JudgedRun):
+    """What was seen of a file of ONNX on one set of inputs: its outputs with optimisation off, no value tapped.
 
     Attributes
     ----------
     file : OnnxFile
         The file, its random nodes pinned to what they drew.
-    nodes : tuple of OnnxNode
-        Its nodes in order.
-    judgements : tuple of NodeJudgement
-        One for each node that was reached, in order.
-    inputs : dict of str to numpy.ndarray
-        What it was run on.
-    outputs : dict of str to value
-        What it gives with optimisation off, no value tapped.
-    true : dict of str to value
-        The same in float64 from the start; an output is missing where a node before it has no definition here.
     drawn : dict of str to numpy.ndarray
         What the random nodes drew.
-    complete : bool
-        Whether every node was reached within the time.
     budget : QuantisationBudget
         The noise of its quantised layers.
     others : OtherRuns or None
@@ -49,19 +53,13 @@ class FileRun:
     """
 
     file: OnnxFile
-    nodes: tuple[OnnxNode, ...]
-    judgements: tuple[NodeJudgement, ...]
-    inputs: Arrays
-    outputs: Values
-    true: Values
     drawn: Arrays = field(default_factory=dict)
-    complete: bool = True
     budget: QuantisationBudget = field(default_factory=QuantisationBudget)
     others: OtherRuns | None = None
     unlike: Mapping[OnnxNode, str] = field(default_factory=dict)
 
     def captured(self, node: OnnxNode) -> dict[str, Value]:
-        """Return what went into a node and came out of it on the runtime, run once more."""
+        """Return the inputs and outputs of a node on the runtime, run once more."""
         names = [name for name in (*node.reads, *node.outputs) if name not in self.file.constants]
         return _run(self.file, self.inputs, names) | {
             name: self.file.constants[name] for name in node.reads if name in self.file.constants
@@ -71,6 +69,65 @@ class FileRun:
         """Return a node with the values that go into it."""
         inputs = [values[name] if name else None for name in node.proto.input]
         return OnnxCall(node.proto, self.file.opsets, dtypes_of(inputs), values), inputs
+
+    def blamed(self, judgement: NodeJudgement) -> tuple[Blame, tuple[str, ...]]:
+        """Run the node alone on the runtime, and on onnx's reference evaluator: see `JudgedRun.blamed`."""
+        worst, node = judgement.worst, self.nodes[judgement.index]
+        assert worst is not None
+        values = self.captured(node)
+        call, inputs = self.call(node, values)
+        try:
+            one = one_operator(self.file, node, values)
+            alone = _error(call, inputs, one.run(), worst)
+        except InputError as error:
+            return "unknown", (str(error),)
+        if alone is None or not alone.is_wrong:
+            words = "Alone, on the same values, the node is right: the runtime computes it otherwise inside this graph."
+            return "runtime", (words,)
+        proof = f"Alone in a model of its own the node shows {_share(alone, worst)} of the error."
+        try:
+            reference = _error(call, inputs, one.by_reference(), worst)
+        except InputError as error:
+            return "unknown", (proof, str(error))
+        if reference is None or reference.is_wrong:
+            other = "onnx's reference evaluator does not agree with float64 here either; either may be meant."
+            return "unknown", (proof, other)
+        times = (
+            f"{number(reference.ratio)} times what rounding explains, where the runtime has {number(alone.ratio)} times"
+        )
+        other = f"onnx's reference evaluator, in the file's own types, agrees with float64: {times}."
+        return "runtime", (proof, other)
+
+    def is_unsound_elsewhere(self, judgement: NodeJudgement) -> bool | None:
+        """Run the file on other inputs that are made from its graph: see `JudgedRun.is_unsound_elsewhere`."""
+        names = [one.name for one in judgement.outputs]
+        try:
+            inputs = made_inputs(self.file, seed=1).arrays
+            values = run_session(session_of(tapped(self.file.model, names)), inputs)
+        except InputError:
+            return None
+        return not all(map(is_finite, values.values()))
+
+    def unsound_constants(self, judgement: NodeJudgement) -> Collection[str]:
+        """Return the initialisers that a node reads and that are not finite."""
+        held = (name for name in self.nodes[judgement.index].reads if name in self.file.constants)
+        return [name for name in held if not is_finite(self.file.constants[name])]
+
+
+def _share(alone: NodeOutputError, worst: NodeOutputError) -> str:
+    if worst.error == 0:
+        return "all" if alone.wrong >= REPRODUCED * worst.wrong else "part"
+    return f"{np.minimum(alone.error / worst.error, 1):.1%}"
+
+
+def _error(call: OnnxCall, inputs: list[Value], results: Values, worst: NodeOutputError) -> NodeOutputError | None:
+    """Return how far the same output is off in other results of the same node."""
+    given = [results.get(name) if name else None for name in call.node.output]
+    try:
+        errors, _ = judged_outputs(call, inputs, given)
+    except NotDefined:
+        return None
+    return next((one for one in errors if one.name == worst.name), None)
 
 
 def examined(
@@ -111,13 +168,12 @@ def examined(
     ends = {output.name for output in file.model.graph.output}
     freed = last_readers(nodes, ends)
     truth: dict[str, Value] = {**inputs, **drawn}
-    lost: set[str] = set()  # values whose true value is not known
     found: list[NodeJudgement] = []
     watch, groups = BudgetWatch(file, nodes), NodeGroups(file, nodes, inputs, in_all_ways=in_all_ways)
     say = seldom(tell, SAID)
     for group, values in groups:
         for node in group:
-            found.append(_judged(file, node, values, truth, lost))
+            found.append(_judged(file, node, values, truth))
             watch.see(node, values)
             for name in freed.get(node.index, ()):
                 truth.pop(name, None)
@@ -126,10 +182,7 @@ def examined(
             break
     tell(f"{len(found)} of {len(nodes)} nodes")
     true = {name: truth[name] for name in outputs if name in truth}
-    complete = len(found) == len(nodes)
-    return FileRun(
-        file, nodes, tuple(found), inputs, outputs, true, drawn, complete, watch.budget, others, groups.unlike
-    )
+    return FileRun(nodes, tuple(found), inputs, outputs, true, file, drawn, watch.budget, others, groups.unlike)
 
 
 def _run(file: OnnxFile, inputs: Arrays, names: list[str]) -> dict[str, Value]:
@@ -139,7 +192,7 @@ def _run(file: OnnxFile, inputs: Arrays, names: list[str]) -> dict[str, Value]:
     return {name: inputs[name] for name in names if name in inputs} | values
 
 
-def _judged(file: OnnxFile, node: OnnxNode, values: Values, truth: dict[str, Value], lost: set[str]) -> NodeJudgement:
+def _judged(file: OnnxFile, node: OnnxNode, values: Values, truth: dict[str, Value]) -> NodeJudgement:
     """Judge one node, and take its true values further: what it gives on the true values before it."""
     inputs = [values[name] if name else None for name in node.proto.input]
     given = [values.get(name) if name else None for name in node.proto.output]
@@ -151,10 +204,9 @@ def _judged(file: OnnxFile, node: OnnxNode, values: Values, truth: dict[str, Val
     try:
         errors, _ = judged_outputs(call, inputs, given)
     except Exception as why:  # another's file on a third party's operators: it is not judged, and says why
-        lost.update(node.outputs)
         reason = str(why) if isinstance(why, NotDefined) else f"it could not be compared: {brief(why)}"
         return NodeJudgement(*about, "unknown", reason, given_finite=finite)
-    inherited = _inherited(file, node, call, given, truth, lost)
+    inherited = _inherited(file, node, given, truth)
     noise = None if inherited is None else inherited[1]
     sound = None if inherited is None else all(is_finite(truth[name]) for name in node.outputs)
     verdict: Verdict = "fail" if any(one.is_wrong for one in errors) else "pass"
@@ -165,28 +217,17 @@ def _judged(file: OnnxFile, node: OnnxNode, values: Values, truth: dict[str, Val
 
 
 def _inherited(
-    file: OnnxFile, node: OnnxNode, call: OnnxCall, given: list[Value], truth: dict[str, Value], lost: set[str]
+    file: OnnxFile, node: OnnxNode, given: list[Value], truth: dict[str, Value]
 ) -> tuple[float, float] | None:
-    """Compute a node on true values, keep what it gives, and return how far the runtime is from that.
+    """Compute a node on true values, keep its outputs, and return how far the runtime is from them.
 
     Of the peak, and as root mean square of that of what is right; None where the true values are not known.
     """
-
-    def true(name: str) -> Value:
-        return truth[name] if name in truth else file.constants[name]
-
-    if lost & set(node.reads):
-        lost.update(node.outputs)
-        return None
-    inputs = [true(name) if name else None for name in node.proto.input]
-    outer = {name: true(name) for name in node.reads}
-    try:
-        outputs = computed(replace(call, outer=outer), inputs)
-    except NotDefined:
-        lost.update(node.outputs)
+    found = file.evaluated(node, truth)
+    if found is None:
         return None
     worst = noise = 0.0
-    for name, value, right in zip(node.proto.output, given, outputs, strict=False):
+    for name, value, right in zip(node.proto.output, given, found[2], strict=False):
         if not name:
             continue
         truth[name] = right
@@ -194,35 +235,6 @@ def _inherited(
             worst = float(np.maximum(worst, relative_difference(value, np.asarray(right))))
             noise = float(np.maximum(noise, relative_noise(value, np.asarray(right))))
     return worst, noise
-
-
-def relative_noise(value: Value, right: Value) -> float:
-    """Return the root mean square of the difference over that of what is right, where that is finite.
-
-    NaN if the value is not finite somewhere where it should be, or the shapes differ; 0 of what is no number.
-    """
-    if not isinstance(right, np.ndarray) or not isinstance(value, np.ndarray) or right.dtype.kind not in "fiub":
-        return 0.0
-    if value.shape != right.shape:
-        return float("nan")
-    given, exact = value.astype(np.float64), right.astype(np.float64)
-    finite = np.isfinite(exact)
-    with np.errstate(invalid="ignore"):
-        noise = float(np.square(np.where(finite, given - exact, 0.0)).sum())
-    signal = float(np.square(np.where(finite, exact, 0.0)).sum())
-    if not np.isfinite(noise):
-        return float("nan")
-    return 0.0 if noise == 0 else float(np.sqrt(noise / signal)) if signal else float("inf")
-
-
-def is_finite(value: Value) -> bool:
-    """Return whether every float in a value is finite."""
-    if value is None or isinstance(value, str):
-        return True
-    if isinstance(value, list):
-        return all(map(is_finite, value))
-    array = np.asarray(value)
-    return not is_float(array.dtype) or bool(np.isfinite(array.astype(np.float64)).all())
 
 
 SAID = 0.5  # seconds between two words

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.inspection.blame import InspectionFinding
-from kokoro_nb.inspection.file_run import SAID, FileRun, relative_noise, seldom
+from kokoro_nb.inspection.file_run import SAID, FileRun, seldom
+from kokoro_nb.inspection.node_judgement import relative_noise
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, freeing, last_readers, nodes_of
 from kokoro_nb.inspection.rounding_limits import PRODUCTS, SUMS

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +16,10 @@ from kokoro_nb.inspection.mended_file import MendedFile
 from kokoro_nb.inspection.node_judgement import NodeJudgement
 from kokoro_nb.inspection.quantisation_budget import QuantisationBudget
 from kokoro_nb.inspection.whole_file import OutputSummary
-from kokoro_nb.markup import Fragment, line, number, page, table
+from kokoro_nb.markup import Fact, Fragment, card, line, number, page, table
 from kokoro_nb.storage import atomic, write_text
 
 SHOWN = 25  # nodes of the table of the worst
-STYLE = """
-.knb-answer { font-size: 1.15rem; }
-.knb-finding { border-inline-start: .25rem solid #c62828; margin: 1rem 0; padding-inline-start: .8rem; }
-.knb-finding ul { margin: .2rem 0; }
-details > summary { cursor: pointer; margin: 1rem 0; }
-"""
 
 
 @dataclass(frozen=True)
@@ -106,15 +99,20 @@ class InspectionReport:
         """Return a row for each node."""
         return table([judgement.row() for judgement in self.judgements], "Every node in the order of execution")
 
+    @property
+    def card(self) -> Fragment:
+        """What was found and noticed, what was not judged, and the inputs; printed, the report is its text."""
+        facts = [Fact(f"blame: {one.blame}", one.statement, one.proof) for one in self.findings]
+        facts += [Fact("noticed", note) for note in self.notes]
+        facts += [Fact("not judged", one) for one in _grouped(self.unjudged)]
+        facts += [Fact(f"input {name}", how) for name, how in self.inputs.items()]
+        return card(line(self.verdict, f"{self.path.name}: {self.headline}"), facts)
+
     def __str__(self) -> str:
-        lines = [f"{self.path.name}: {self.headline}"]
-        for finding in self.findings:
-            lines.append(f"  [{finding.blame}] {finding.statement}")
-            lines += [f"      {proof}" for proof in finding.proof]
-        lines += [f"  note: {note}" for note in self.notes]
-        lines += [f"  not judged: {one}" for one in _grouped(self.unjudged)]
-        lines += [f"  input {name}: {how}" for name, how in self.inputs.items()]
-        return "\n".join(lines)
+        return self.card.text
+
+    def _repr_html_(self) -> str:
+        return self.card._repr_html_()
 
     @property
     def headline(self) -> str:
@@ -140,52 +138,24 @@ class InspectionReport:
         """Write node data for Model Explorer and an attachment for Netron; return their paths."""
         return write_overlay(self, Path(folder))
 
-    def _repr_html_(self) -> str:
-        """Return what was found, and what was noticed besides, for a notebook to show."""
-        parts = _answer(self)
-        return Fragment("\n".join(part.html for part in parts), str(self), STYLE)._repr_html_()
-
-
-def _answer(report: InspectionReport) -> list[Fragment]:
-    parts = [line(report.verdict, report.headline)]
-    parts += [_finding(report, index) for index in range(len(report.findings))]
-    return parts + ([_list("Noticed", report.notes)] if report.notes else [])
-
 
 def _parts(report: InspectionReport) -> list[Fragment]:
-    parts = _answer(report)
-    parts.append(table([_output(one) for one in report.outputs], "Outputs"))
-    parts.append(_list("Inputs", [f"{name}: {how}" for name, how in report.inputs.items()]))
-    parts.append(table([one.row() for one in report.worst(SHOWN)], f"The {SHOWN} nodes furthest from their definition"))
-    if report.foresight:
-        rows = [one.row() for one in in_danger(report.foresight, SHOWN)]
-        parts.append(table(rows, "What float16 would do to this file: the nodes that it would harm most"))
-    if report.budget.layers:
-        rows = [one.row() for one in report.budget.noisiest]
-        parts.append(table(rows, "Quantised layers, the noisiest first: the result over each part of its noise"))
-    if report.unjudged:
-        rows = [{"node": one.key, "operator": one.operator, "reason": one.reason} for one in report.unjudged]
-        parts.append(table(rows, "Nodes that could not be judged"))
+    tables = {
+        "Outputs": [_output(one) for one in report.outputs],
+        f"The {SHOWN} nodes furthest from their definition": [one.row() for one in report.worst(SHOWN)],
+        "What float16 would do to this file: the nodes that it would harm most": [
+            one.row() for one in in_danger(report.foresight, SHOWN)
+        ],
+        "Quantised layers, the noisiest first: the result over each part of its noise": [
+            one.row() for one in report.budget.noisiest
+        ],
+        "Nodes that could not be judged": [
+            {"node": one.key, "operator": one.operator, "reason": one.reason} for one in report.unjudged
+        ],
+    }
     every = report.table()
-    summary = f"All {len(report.judgements):,} nodes"
-    parts.append(Fragment(f"<details><summary>{summary}</summary>{every.html}</details>", every.text, STYLE))
-    return parts
-
-
-def _finding(report: InspectionReport, index: int) -> Fragment:
-    finding = report.findings[index]
-    proof = "".join(f"<li>{escape(one)}</li>" for one in finding.proof)
-    html = (
-        f'<section class="knb knb-finding"><p><strong>Blame: {escape(finding.blame)}.</strong> '
-        f"{escape(finding.statement)}</p><ul>{proof}</ul></section>"
-    )
-    return Fragment(html, finding.statement, STYLE)
-
-
-def _list(title: str, items: Iterable[str]) -> Fragment:
-    texts = list(items)
-    html = "".join(f"<li>{escape(text)}</li>" for text in texts)
-    return Fragment(f'<div class="knb"><p><strong>{title}</strong></p><ul>{html}</ul></div>', "\n".join(texts))
+    html = f"<details><summary>All {len(report.judgements):,} nodes</summary>{every.html}</details>"
+    return [report.card, *(table(rows, name) for name, rows in tables.items() if rows), Fragment(html, every.text)]
 
 
 def _output(one: OutputSummary) -> dict[str, object]:

@@ -247,6 +247,35 @@ def is_float(dtype: np.dtype) -> bool:
     return dtype.kind == "f" or dtype.name.startswith(("bfloat16", "float"))
 
 
+def relative_noise(value: Value, right: Value) -> float:
+    """Return the root mean square of the difference over that of what is right, where that is finite.
+
+    NaN if the value is not finite somewhere where it should be, or the shapes differ; 0 of what is no number.
+    """
+    if not isinstance(right, np.ndarray) or not isinstance(value, np.ndarray) or right.dtype.kind not in "fiub":
+        return 0.0
+    if value.shape != right.shape:
+        return float("nan")
+    given, exact = value.astype(np.float64), right.astype(np.float64)
+    finite = np.isfinite(exact)
+    with np.errstate(invalid="ignore"):
+        noise = float(np.square(np.where(finite, given - exact, 0.0)).sum())
+    signal = float(np.square(np.where(finite, exact, 0.0)).sum())
+    if not np.isfinite(noise):
+        return float("nan")
+    return 0.0 if noise == 0 else float(np.sqrt(noise / signal)) if signal else float("inf")
+
+
+def is_finite(value: Value) -> bool:
+    """Return whether every float in a value is finite."""
+    if value is None or isinstance(value, str):
+        return True
+    if isinstance(value, list):
+        return all(map(is_finite, value))
+    array = np.asarray(value)
+    return not is_float(array.dtype) or bool(np.isfinite(array.astype(np.float64)).all())
+
+
 def _before(call: OnnxCall, inputs: Several, k: int, given: Any) -> np.ndarray | None:
     """Return what the node rounds to an integer, in float64, if it does so."""
     wide = [widened(value) for value in inputs]

@@ -1,8 +1,6 @@
-"""One node of a file as a model of its own, and the script that shows its error without this package."""
+"""One node of a file as a model of its own."""
 
-import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,32 +10,18 @@ from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, typed_inputs
 from kokoro_nb.inspection.onnx_session import run_session, session_of
 from kokoro_nb.inspection.value_types import Value, Values
-from kokoro_nb.run_apart import run_apart
-
-LINES = """\
-import onnx
-import onnxruntime
-
-here = Path(__file__).parent
-saved = np.load(here / "values.npz")
-model = onnx.load(here / "one_node.onnx")
-options = onnxruntime.SessionOptions()
-options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-given = session.run(None, {{one.name: saved["in." + one.name] for one in session.get_inputs()}})[{output}]
-"""
 
 
 @dataclass(frozen=True, eq=False)
 class OneOperator:
-    """A model of one node with what went into it.
+    """A model of one node with its inputs.
 
     Attributes
     ----------
     model : onnx.ModelProto
         The node; constants of the file are its initialisers.
     inputs : dict of str to numpy.ndarray
-        What else went into it on the runtime.
+        What else it read on the runtime.
     """
 
     model: Any
@@ -104,76 +88,3 @@ def one_operator(file: OnnxFile, node: OnnxNode, values: Values) -> OneOperator:
     )
     opsets = [helper.make_opsetid(domain, version) for domain, version in file.opsets.items()]
     return OneOperator(helper.make_model(graph, opset_imports=opsets, ir_version=int(file.model.ir_version)), arrays)
-
-
-def write_script(folder: Path, one: OneOperator, statement: str, output: str, right: np.ndarray, error: float) -> Path:
-    """Write the model, the values and the script into a folder; return the script's path."""
-    import onnx
-
-    folder.mkdir(parents=True, exist_ok=True)
-    onnx.save(one.model, folder / "one_node.onnx")
-    values: dict[str, Any] = {f"in.{name}": array for name, array in one.inputs.items()}
-    np.savez_compressed(folder / "values.npz", right=np.asarray(right, np.float64), **values)
-    index = [value.name for value in one.model.graph.output].index(output)
-    path = folder / "show.py"
-    path.write_text(script(statement, "onnx and onnxruntime", LINES.format(output=index), error), encoding="utf-8")
-    return path
-
-
-SHOWN = 0.99  # share of the error that it must show
-PATIENCE = 120.0  # seconds
-HEAD = '''\
-"""{statement}
-
-Needs numpy and {needs}. One operator, the values that went into it, and what it gives in float64.
-"""
-from pathlib import Path
-
-import numpy as np
-'''
-TAIL = """\
-given, right = given.astype(np.float64), saved["right"]
-both = np.isfinite(given) & np.isfinite(right)
-error = np.abs(given - right)[both].max(initial=0.0)
-print(f"finite {{np.isfinite(given).mean():.4%}}, should be {{np.isfinite(right).mean():.4%}}")
-print(f"largest error {{error:.6g}}, in the file {error:.6g}")
-"""
-SAID = re.compile(r"finite (\S+)%, should be (\S+)%\s+largest error (\S+), in the file (\S+)")
-
-
-def script(statement: str, needs: str, lines: str, error: float) -> str:
-    """Return the script.
-
-    Parameters
-    ----------
-    statement : str
-        What is wrong.
-    needs : str
-        Packages, in words.
-    lines : str
-        The imports, and lines that read ``here / "values.npz"`` as ``saved`` and compute ``given``.
-    error : float
-        Of the operator in the file.
-    """
-    plain = statement.replace("\\", "/").replace('"""', "'''")
-    return HEAD.format(statement=plain, needs=needs) + lines + TAIL.format(error=error)
-
-
-def tried(path: Path, kind: str) -> None:
-    """Run a script in a process of its own.
-
-    Raises
-    ------
-    InputError
-        If it does not show the error there.
-    """
-    done = run_apart(["-I", path], seconds=PATIENCE, folder=path.parent)
-    if done.status is None:
-        raise InputError("alone it does not end.")
-    said = SAID.search(done.stdout)
-    if said is None:
-        raise InputError(f"alone it stops: {done.last_line[:200]}")
-    finite, should, error, stated = map(float, said.groups())
-    unlike = finite < 100 if kind == "nonfinite" else finite != should
-    if not unlike and not (kind != "nonfinite" and error >= SHOWN * stated > 0):
-        raise InputError("in a process of its own, on the same values, it is right.")

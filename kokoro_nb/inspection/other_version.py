@@ -11,8 +11,9 @@ import numpy as np
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection import onnxruntime_elsewhere
-from kokoro_nb.inspection.blame import SHOWN_ALONE, InspectionFinding
+from kokoro_nb.inspection.blame import InspectionFinding
 from kokoro_nb.inspection.file_run import FileRun
+from kokoro_nb.inspection.judged_run import SHOWN_ALONE
 from kokoro_nb.inspection.node_judgement import judged_outputs
 from kokoro_nb.inspection.onnx_nodes import OnnxNode
 from kokoro_nb.inspection.onnx_session import brief, tapped

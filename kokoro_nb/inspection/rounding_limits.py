@@ -1,16 +1,20 @@
 """How far rounding can take one node from what is right, elementwise.
 
-Four kinds of operators: those that move values and round nothing; those of IEEE arithmetic, which round once; sums of
+Five kinds of operators: those that move values and round nothing; those of IEEE arithmetic, which round once; sums of
 products, bounded through the sum of the absolute products (Higham, Accuracy and Stability of Numerical Algorithms,
-section 3.1, with the square root of the length in place of the length for random rounding, Higham and Mary 2019); and
-functions of several steps, by what rounding does to them on these inputs.
+section 3.1, with the square root of the length in place of the length for random rounding, Higham and Mary 2019); sums,
+norms and interpolations, by `kokoro_nb.locate.rounding_families`, which add equal terms in order; and functions of
+several steps, by what rounding does to them on these inputs.
 """
 
-import numpy as np
+from typing import Any
 
-from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, computed
+import numpy as np
+import torch
+
+from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, axes_of, computed
 from kokoro_nb.inspection.value_types import Several, Value
-from kokoro_nb.locate.rounding_families import by_channel
+from kokoro_nb.locate.rounding_families import FAMILIES, Call, by_channel
 
 ROUNDINGS = 16  # how many times the measured effect of rounding is allowed: one draw of it may be a small one
 UNITS = 4  # units in the last place that a library's function may be off
@@ -41,6 +45,12 @@ HardSigmoid HardSwish Mish Swish Shrink FastGelu QuickGelu BiasGelu
 EXACT, ONCE, FEW, POINTWISE = (frozenset(names.split()) for names in (_EXACT, _ONCE, _FEW, _POINTWISE))
 PRODUCTS = frozenset(("MatMul", "Gemm", "Conv", "ConvTranspose", "FusedConv", "FusedMatMul", "Einsum"))
 SUMS = frozenset(("ReduceSum", "ReduceMean", "CumSum", "AveragePool", "GlobalAveragePool", "Sum", "Mean"))
+TIMES_INPUT = frozenset(("Gelu", "BiasGelu", "FastGelu", "QuickGelu", "Mish", "Swish", "HardSwish"))
+"""Functions that are the input times a function of it that is right to the rounding of 1."""
+REDUCED = {
+    **{"ReduceSum": "sum", "ReduceSumSquare": "sum", "ReduceMean": "mean", "GlobalAveragePool": "mean"},
+    "ReduceL2": "linalg_vector_norm",
+}
 
 
 def unit(dtype: np.dtype) -> float:
@@ -94,12 +104,15 @@ def rounding_limits(call: OnnxCall, inputs: Several, exact: Several, output: int
     if kind in FEW:
         return UNITS * last
     if kind in POINTWISE:
-        clamped = RATIONAL * unit(dtype) if kind in ("Tanh", "Sigmoid") else _reach(call, right) * unit(dtype)
+        clamped = RATIONAL * unit(dtype) if kind in ("Tanh", "Sigmoid") else _reach(call, inputs, right) * unit(dtype)
         return UNITS * last + clamped + ROUNDINGS * _nudged_apart(call, inputs, exact, output, dtype)
+    known = _of_family(call, inputs, right, output, unit(dtype))
+    if known is not None:
+        return last + known
     if kind in PRODUCTS or kind in SUMS:
         absolute = computed(call, [_absolute(value) for value in inputs])
         length = summed_length(call, inputs, right.size)
-        return last + gamma(length, unit(dtype), ordered=kind == "CumSum") * np.abs(
+        return last + gamma(length, unit(dtype), ordered=kind in ("CumSum", "AveragePool")) * np.abs(
             np.asarray(absolute[output], np.float64)
         )
     if kind in ("DFT", "STFT"):
@@ -107,12 +120,56 @@ def rounding_limits(call: OnnxCall, inputs: Several, exact: Several, output: int
     return _measured(call, inputs, exact, output, dtype)
 
 
-def _reach(call: OnnxCall, right: np.ndarray) -> float:
+def _of_family(call: OnnxCall, inputs: Several, right: np.ndarray, output: int, u: float) -> np.ndarray | None:
+    """Return the bound of the family of PyTorch's operators that a node is of; None if it is of none."""
+    found = _roles(call, inputs) if output == 0 else None
+    if found is None or not right.size:
+        return None
+    family, roles = found
+    named = {name: torch.tensor(one, dtype=torch.float64) if _is_array(one) else one for name, one in roles.items()}
+    target = f"aten.{family}.onnx"  # these families look at its name alone
+    return np.asarray(FAMILIES[family](Call(target, named, torch.tensor(right), u)))
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray)
+
+
+def _roles(call: OnnxCall, inputs: Several) -> tuple[str, dict[str, Any]] | None:
+    """Return the family of a node and its arguments by the names that PyTorch has for them."""
+    kind, x = call.node.op_type, np.asarray(inputs[0], np.float64)
+    given = dict(zip(("weight", "bias"), inputs[1:], strict=False))
+    if kind in REDUCED:
+        axes = axes_of(call, inputs[1] if len(inputs) > 1 else None)
+        axes = tuple(range(2, x.ndim)) if kind == "GlobalAveragePool" else axes or tuple(range(x.ndim))
+        return REDUCED[kind], {"self": x**2 if kind == "ReduceSumSquare" else x, "dim": axes, "ord": 2}
+    if kind in ("Softmax", "LogSoftmax"):
+        axis = call.get("axis", -1 if call.opset >= 13 else 1) % x.ndim
+        dim = axis if call.opset >= 13 else tuple(range(axis, x.ndim))
+        return ("softmax" if kind == "Softmax" else "log_softmax"), {"self": x, "dim": dim}
+    if kind == "LayerNormalization":
+        eps = call.get("epsilon", 1e-5)
+        shape = x.shape[call.get("axis", -1) % x.ndim :]
+        return "layer_norm", {"input": x, **given, "normalized_shape": shape, "eps": eps}
+    if kind == "InstanceNormalization":
+        return "instance_norm", {"input": x, **given, "eps": call.get("epsilon", 1e-5)}
+    if kind == "MeanVarianceNormalization" and {*call.get("axes", (0, 2, 3))} == {*range(x.ndim)} - {1}:
+        return "batch_norm", {"input": x, "eps": 1e-9}
+    if kind == "LpNormalization":
+        return "_weight_norm", {"v": x, "g": x.max(axis=call.get("axis", -1))}
+    if kind == "Resize" and call.get("mode") == "linear" and x.ndim in (3, 4):
+        return f"upsample_{'linear1d' if x.ndim == 3 else 'bilinear2d'}", {"self": x}
+    return None
+
+
+def _reach(call: OnnxCall, inputs: Several, right: np.ndarray) -> float | np.ndarray:
     """Return how many unit roundoffs a function that is written as a difference from 1 may be off, however small it is.
 
     ``alpha * (exp(x) - 1)`` is right to the rounding of alpha; where all results are small, to theirs.
     """
     kind, known = call.node.op_type, right[np.isfinite(right)]
+    if kind in TIMES_INPUT:
+        return UNITS_OF_1 * np.abs(np.asarray(inputs[0], np.float64))
     if kind not in ("Elu", "Celu", "Selu", "Softplus") or not known.size:
         return 0.0
     scale = abs(call.get("alpha", 1.0) * call.get("gamma", 1.0))

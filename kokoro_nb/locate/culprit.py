@@ -213,6 +213,7 @@ class Culprit:
             "reaches the output": self.reaches_output,
             "effect (of the output's error)": self.effect,
             "alone (of the output's peak)": self.alone,
+            "figures": list(self.figures),
             "source": self.source,
             "mechanism": self.mechanism.as_dict(),
             "mechanisms": [one.name for one in self.mechanisms],

@@ -1,9 +1,6 @@
 """A finding as a folder that reproduces it without this package: the one operator, its inputs and weights, a script."""
 
-import importlib.metadata
 import inspect
-import platform
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,13 +13,13 @@ from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.segment import part
 from kokoro_nb.backends.signature import as_array
 from kokoro_nb.defects import finding_case, repro
-from kokoro_nb.defects.defect_bundle import REPORT, SCRIPT
+from kokoro_nb.defects.catalogue import versions
+from kokoro_nb.defects.defect_bundle import RUN, SCRIPT, fill_case, report_text, write_shown
 from kokoro_nb.defects.runners import coremltools, onnxruntime, tvm, xnnpack
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.output_error import worst_output
-from kokoro_nb.run_apart import run_apart
-from kokoro_nb.storage import atomic, require_own, write_json
+from kokoro_nb.storage import write_json
 from kokoro_nb.traces.operators import CONSTANT, INPUT
 from kokoro_nb.traces.trace import Trace
 
@@ -35,7 +32,6 @@ RUNNERS = {
     "coreml-reference-float32": (coremltools, ("coremltools",)),
 }
 ALLOWED = 16  # how many times PyTorch's own rounding on these inputs is allowed: one draw of it may be a small one
-WAITED = 600  # seconds, for one form of the case in a process of its own
 
 
 def write_finding_bundle(
@@ -80,36 +76,22 @@ def write_finding_bundle(
     fed = cuts[finding_case.PROGRAM].inputs(reference.inputs, reference.values)
     tensors = {key: torch.from_numpy(np.asarray(as_array(key, value), order="C")) for key, value in fed.items()}
     limit = _limit(culprit, cuts[finding_case.RIGHT].exported.program, tensors, right)
-    require_own(folder, SCRIPT, "a bundle", "folder")
-    with atomic(folder) as draft:
-        draft.mkdir()
-        for file, module in {SCRIPT: repro, repro.CASE: finding_case, repro.RUNNER: runner}.items():
-            shutil.copyfile(inspect.getfile(module), draft / file)
+    about = {"packages": packages, "runner": culprit.backend, "limit": limit, "finding": culprit.as_dict()}
+    text = _report(culprit, packages, limit)
+
+    def fill(draft: Path) -> None:
+        code = {repro.CASE: inspect.getsource(finding_case), repro.RUNNER: inspect.getsource(runner)}
+        fill_case(draft, code, tensors, text)
         for file, cut in cuts.items():
             torch.export.save(cut.exported.program, draft / file)
-        (draft / repro.INPUTS).write_bytes(save(tensors, {repro.ORDER: ",".join(tensors)}))
         (draft / finding_case.EXPECTED).write_bytes(save({"expected": torch.from_numpy(right)}))
-        about = {"packages": packages, "runner": culprit.backend, "limit": limit}
-        write_json(draft / finding_case.ABOUT, {**about, "finding": culprit.as_dict()})
-        (draft / REPORT).write_text(_report(culprit, packages, limit), encoding="utf-8")
-        _require(draft, culprit, 1)
-        _require(draft, culprit, 0, "--mended")
-    return Path(folder)
+        write_json(draft / finding_case.ABOUT, about)
 
-
-def _require(folder: Path, culprit: Culprit, status: int, *arguments: str) -> None:
-    """Run the script in a process of its own, and refuse the bundle if it exits with another status."""
-    done = run_apart(["-I", SCRIPT, *arguments], seconds=WAITED, folder=folder)
-    if done.status == status:
-        return
-    assert culprit.tap is not None
-    said = (done.stdout.strip() or done.stderr.strip() or "nothing").splitlines()[-1]
-    if status == 1 and done.status == 0:
-        raise InputError(
-            f"{culprit.tap.name} alone, on what PyTorch puts into it, is right on {culprit.backend} ({said}): what is "
-            "wrong needs what lies around it, so that there is no bundle of this operator."
-        )
-    raise InputError(f"The bundle of {culprit.tap.name} exits with {done.status}, not {status} ({said}).")
+    alone = (
+        f"{name} alone, on what PyTorch puts into it, is right on {culprit.backend}: what is wrong needs what lies "
+        "around it, so that there is no bundle of this operator."
+    )
+    return write_shown(folder, SCRIPT, fill, {"": 1, "--mended": 0}, alone)
 
 
 def _limit(culprit: Culprit, program: Any, tensors: Mapping[str, torch.Tensor], right: np.ndarray) -> float:
@@ -133,19 +115,17 @@ def _seen(culprit: Culprit) -> str:
 def _report(culprit: Culprit, packages: tuple[str, ...], limit: float) -> str:
     """Return the bug report, in Markdown."""
     assert culprit.tap is not None
-    versions = [f"- {name} {importlib.metadata.version(name)}" for name in (*packages, "torch", "numpy")]
-    mechanisms = [f"- {one}" for one in culprit.mechanisms]
-    lines = [
-        f"# {culprit.tap.op} is wrong on {culprit.backend}",
-        culprit.statement,
-        "## Versions",
-        "\n".join([*versions, f"- Python {platform.python_version()}, {platform.system()} {platform.machine()}"]),
-        "## What is expected and what is seen",
-        f"Expected is the operator in float64 on the same inputs, to {limit:.3g} of the peak: what rounding explains, "
-        f"and {ALLOWED} times what PyTorch itself is off on them. Seen in the whole model: {_seen(culprit)}.",
-        *(["## What may be the cause", "\n".join(mechanisms)] if mechanisms else []),
-        "## How to run it",
-        "    python repro.py\n    python repro.py --mended",
-        "The first exits with 1 while the runtime is wrong and with 0 when it is right; the second runs PyTorch.",
-    ]
-    return "\n\n".join(lines) + "\n"
+    sections = {
+        "What is expected and what is seen": [
+            f"Expected is the operator in float64 on the same inputs, to {limit:.3g} of the peak: what rounding "
+            f"explains, and {ALLOWED} times what PyTorch itself is off on them. Seen in the whole model: "
+            f"{_seen(culprit)}."
+        ],
+        "What may be the cause": ["\n".join(f"- {one}" for one in culprit.mechanisms)] if culprit.mechanisms else [],
+        "How to run it": [
+            RUN,
+            "The first exits with 1 while the runtime is wrong and with 0 when it is right; the second runs PyTorch.",
+        ],
+    }
+    title = f"{culprit.tap.op} is wrong on {culprit.backend}"
+    return report_text(title, culprit.statement, versions((*packages, "torch", "numpy")), sections)

@@ -1,8 +1,6 @@
 """The result of localisation: the culprits of an export, what each does to the output, why, and what cures it."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -13,24 +11,17 @@ from kokoro_nb.backends.base import Failure
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Verdict
 from kokoro_nb.locate.bisection import Bisection
+from kokoro_nb.locate.card_facts import card_facts
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.culprit_bundle import write_finding_bundle
 from kokoro_nb.locate.investigation import Investigation
+from kokoro_nb.locate.known_defects import known_failure, known_mechanism
 from kokoro_nb.locate.output_error import OutputError
 from kokoro_nb.locate.remedies import Remedy
 from kokoro_nb.locate.subject import Subject
 from kokoro_nb.locate.trials import tried
 from kokoro_nb.storage import json_ready, write_text
 
-STYLE = """
-.knb-card { display: grid; grid-template-columns: max-content 1fr; gap: .6rem 1.25rem; margin: 1rem 0 2rem;
-  padding: 1.25rem 1.5rem; border: 1px solid color-mix(in srgb, currentColor 25%, transparent); border-radius: .6rem; }
-.knb-card dt { opacity: .65; }
-.knb-card dd { margin: 0; overflow-wrap: anywhere; }
-.knb-card dd strong { font-size: 1.15em; }
-.knb-card .knb-note { display: block; opacity: .7; font-size: .9em; }
-@media (max-width: 40rem) { .knb-card { grid-template-columns: 1fr; gap: .15rem; } .knb-card dd { margin: 0 0 .6rem; } }
-"""
 HEADINGS = {"fail": "is wrong", "pass": "is right", "unknown": "is not cleared", "skip": "was not run"}
 
 
@@ -171,21 +162,28 @@ class Diagnosis:
             for one in self.ranked
         ]
 
+    def row(self) -> dict[str, Any]:
+        """Return what a card of it says, as plain values that JSON holds; the culprits with the largest effect first.
+
+        ``count`` is the number of culprits, and ``known`` the known defect: its ``name``, ``title`` and ``threads``.
+        """
+        found = {name: getattr(self, name) for name in ("backend", "method", "why", "verdict", "statement", "excluded")}
+        found |= {"output": self.output and self.output.as_dict(), "failure": self.failure and self.failure.as_dict()}
+        found |= {"culprits": [one.as_dict() for one in self.ranked], "count": len(self.culprits)}
+        found |= {"remedies": [one.as_dict() for one in self.remedies], "next step": self.next_step}
+        known = known_mechanism(self.ranked) if self.failure is None else known_failure(self.failure)
+        return dict(json_ready({**found, "known": known}))
+
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values that JSON holds."""
-        found: dict[str, Any] = {"backend": self.backend, "method": self.method, "why": self.why}
-        found |= {"verdict": self.verdict, "statement": self.statement, "failure": self.failure and str(self.failure)}
-        found["output"] = self.output and self.output.as_dict()
-        found["supplied by kokoro_nb"] = self.supplied
+        found = {**self.row(), "failure": self.failure and str(self.failure), "supplied by kokoro_nb": self.supplied}
         found["culprits"] = [one.as_dict() for one in self.culprits]
-        found["ranked"] = [one.tap and one.tap.name for one in self.ranked]
-        found["remedies"] = [one.as_dict() for one in self.remedies]
-        found |= {"excluded": self.excluded, "next step": self.next_step, "exit status": self.exit_status}
+        found |= {"ranked": [one.tap and one.tap.name for one in self.ranked], "exit status": self.exit_status}
         if self.investigation is not None:
             found |= {"trace": self.investigation.as_dict(), "missing": self.investigation.candidate.missing}
         if self.bisection is not None:
             found["searches"] = [self.bisection.as_dict()]
-        return json_ready(found)
+        return dict(json_ready(found))
 
     def save_html(self, path: str | Path) -> Path:
         """Write the diagnosis as one HTML file that needs nothing else, and return its path."""
@@ -212,23 +210,7 @@ class Diagnosis:
         return write_finding_bundle(self.ranked[0], subject.candidate, subject.healthy, subject.reference, folder)
 
     def __str__(self) -> str:
-        lines = [self.statement, f"{self.method}: {self.why}"]
-        if self.supplied:
-            lines.append(f"supplied by kokoro_nb: {', '.join(self.supplied)}")
-        if self.output is not None:
-            lines.append(f"output: {self.output}")
-        for one in self.ranked:
-            line = f", {one.source}" if one.source else ""
-            lines.append(f"  {one.tap and one.tap.name} ({one.tap and one.tap.op}{line}): {one.channels}")
-            lines += [f"    {text}" for text in one.figures]
-            lines.append(f"    mechanism: {one.mechanism.name}: {one.mechanism}")
-            if one.mechanism.defect:
-                lines.append(f"    known defect: {', '.join((one.mechanism.defect, *one.mechanism.threads))}")
-        lines += [f"  remedy: {one}" for one in self.remedies]
-        if self.next_step:
-            lines += [f"excluded: {one}" for one in self.excluded]
-            lines.append(f"next step: {self.next_step}")
-        return "\n".join(lines)
+        return card(self, whole=True).text
 
     def _repr_html_(self) -> str:
         table = markup.table(self.table())._repr_html_() if self.culprits else ""
@@ -246,64 +228,18 @@ def _severity(one: Culprit) -> tuple[bool, float, float, float]:
 
 def _page(found: Diagnosis) -> str:
     """Return the whole page."""
-    parts = [card(found)]
-    if found.culprits:
-        parts.append(markup.table(found.table(), "Operators that are wrong, the largest effect on the output first"))
-    if found.remedies:
-        parts.append(markup.table([one.as_dict() for one in found.remedies], "Remedies, as they were tried"))
-    if found.investigation is not None:
-        parts.append(markup.table([found.investigation.as_dict()], "The run that was traced"))
-    if found.bisection is not None:
-        parts.append(markup.table([found.bisection.as_dict()], "The search by bisection"))
+    tables = {"Operators that are wrong, the largest effect on the output first": found.table()}
+    tables["Remedies, as they were tried"] = [one.as_dict() for one in found.remedies]
+    tables["The run that was traced"] = [found.investigation.as_dict()] if found.investigation else []
+    tables["The search by bisection"] = [found.bisection.as_dict()] if found.bisection else []
+    parts = [card(found), *(markup.table(rows, caption) for caption, rows in tables.items() if rows)]
     return markup.page(f"The export on {found.backend} {HEADINGS[found.verdict]}", parts)
 
 
-def card(found: Diagnosis) -> markup.Fragment:
-    """Return what somebody reads who has ten seconds."""
-    rows = list(_rows(found))
-    html = "".join(f"<dt>{escape(term)}</dt><dd>{text}</dd>" for term, text, _ in rows)
-    line = markup.line(found.verdict, found.statement)
-    plain = "\n".join(f"{term}: {text}" for term, _, text in rows)
-    return markup.Fragment(f'{line.html}<dl class="knb-card">{html}</dl>', f"{line.text}\n{plain}", STYLE)
-
-
-def _rows(found: Diagnosis) -> Iterator[tuple[str, str, str]]:
-    """Yield what each row of the card is called, its HTML and its plain text."""
-    if found.output is not None:
-        limit = f"allowed are {markup.number(found.output.limit)} of the peak: {found.output.basis}"
-        note = limit if found.output.limit >= 0 else ""
-        yield _term("output", str(found.output).partition(" (limit")[0], note)
-    if found.ranked:
-        worst = found.ranked[0]
-        yield _term("culprit", *_culprit(worst))
-        others = len(found.ranked) - 1
-        if others:
-            yield _term("beside it", f"{others} more operator{'s' if others > 1 else ''}, in the table below", "")
-        mechanism = worst.mechanism
-        yield _term("mechanism", mechanism.name, str(mechanism))
-        if mechanism.defect:
-            yield _term("known defect", mechanism.defect, ", ".join(mechanism.threads))
-    cure = next((one for one in found.remedies if one.verdict == "pass"), None)
-    if cure is not None:
-        figures = f"error of the output {markup.number(cure.error_before)} of its peak before, "
-        yield _term("remedy", cure.statement, f"{figures}{markup.number(cure.error_after)} after")
-    elif found.remedies:
-        yield _term(
-            "remedy", f"none of the {len(found.remedies)} that were tried brings the output within its limit", ""
-        )
-    if found.next_step:
-        yield _term("excluded", "; ".join(found.excluded) or "nothing yet", "")
-        yield _term("next step", found.next_step, "")
-    yield _term("method", found.method, found.why)
-
-
-def _culprit(worst: Culprit) -> tuple[str, str]:
-    if worst.tap is None:
-        return worst.statement, ""
-    return worst.tap.name, " · ".join(filter(None, (worst.tap.op, worst.source, worst.channels, *worst.figures)))
-
-
-def _term(term: str, text: str, note: str) -> tuple[str, str, str]:
-    html = f"<strong>{escape(text)}</strong>" if term in ("culprit", "mechanism", "remedy") else escape(text)
-    html += f'<span class="knb-note">{escape(note)}</span>' if note else ""
-    return term, html, f"{text} ({note})" if note else text
+def card(found: Diagnosis, whole: bool = False) -> markup.Fragment:
+    """Return what somebody reads who has ten seconds; whole, it names every culprit and every remedy."""
+    facts = [] if found.output is None else [markup.Fact("output", str(found.output))]
+    facts += card_facts(found.row(), whole)
+    facts += [markup.Fact("supplied by kokoro_nb", ", ".join(found.supplied))] if found.supplied else []
+    facts.append(markup.Fact("method", found.method, (found.why,)))
+    return markup.card(markup.line(found.verdict, found.statement), facts)

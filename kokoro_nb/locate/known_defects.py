@@ -12,6 +12,26 @@ from kokoro_nb.backends.file_facts import FileFact
 from kokoro_nb.defects import DEFECTS
 from kokoro_nb.locate.culprit import Culprit, Mechanism
 
+RUNNERS = {"coremltools": "coreml", "onnxruntime": "onnxruntime", "tvm": "tvm", "xnnpack": "executorch-xnnpack"}
+
+
+def known_failure(failure: Failure) -> dict[str, Any] | None:
+    """Return the known defect whose message a failed export shows: its name, title and threads; None if none does."""
+    for defect in DEFECTS:
+        theirs = defect.runner and failure.backend.startswith(RUNNERS.get(defect.runner, "\0"))
+        if defect.error and theirs and re.search(defect.error, failure.message):
+            return {"name": defect.name, "title": defect.title, "threads": []}
+    return None
+
+
+def known_mechanism(culprits: Sequence[Culprit]) -> dict[str, Any] | None:
+    """Return the same of the first culprit whose mechanism is a known defect's."""
+    named = next((one.mechanism for one in culprits if one.mechanism.defect), None)
+    if named is None:
+        return None
+    title = next((one.title for one in DEFECTS if one.name == named.defect), "")
+    return {"name": named.defect, "title": title, "threads": list(named.threads)}
+
 
 def with_known_defect(culprit: Culprit, exported: Exported, failure: Failure | None = None) -> Culprit:
     """Return a culprit whose mechanisms name the known defects that they are cases of.

@@ -70,7 +70,7 @@ class OutputError:
             return f"{share} is not finite where it should be, or finite where it should not be"
         if np.isnan(self.of_peak):
             return f"'{self.output}' has {self.form}"
-        limit = "" if np.isnan(self.limit) else f" (limit {self.limit:.3g}: {self.basis})"
+        limit = "" if np.isnan(self.limit) else f" (allowed are {self.limit:.3g} of the peak: {self.basis})"
         return f"'{self.output}' is off by {self.of_peak:.3g} of its peak{limit}" + (
             f", and has {self.form}" if self.form else ""
         )

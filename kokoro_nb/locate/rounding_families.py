@@ -186,7 +186,9 @@ def pools(call: Call) -> torch.Tensor:
     count = call.first.numel() / max(call.right.numel(), 1)
     if call["kernel_size"]:
         count = math.prod(_each(call["kernel_size"])[: 2 if "2d" in str(call.target) else 1])
-    return call.of_sum(call.right, call.again(torch.square) / count, count)
+    found = call.of_sum(call.right, call.again(torch.square) / count, count)
+    # of long windows the certain bound of a sum: equal terms are added with errors of one sign
+    return found if count <= FEW**2 else torch.maximum(found, call.unit * count * call.again(torch.abs))
 
 
 @family("var", "std")
@@ -287,6 +289,10 @@ def transforms(call: Call) -> torch.Tensor:
 @family("_weight_norm", "linalg_vector_norm")
 def lengths(call: Call) -> torch.Tensor:
     """Bound a length, or what is divided by one."""
+    if "vector_norm" in str(call.target) and call["ord"] in (None, 2):
+        rows, _ = _rows(call.first.square(), call["dim"])
+        total = call.of_rows(rows).reshape(call.right.shape) / (2 * call.right).clamp(min=TINY)
+        return total + 8 * call.unit * call.right
     count = call.first.numel() / max((call["g"] if call["g"] is not None else call.right).numel(), 1)
     return call.unit * call.right.abs() * (ALONG * math.sqrt(count) + 8)
 

@@ -12,10 +12,10 @@ from kokoro_nb.findings import Finding
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.investigation import Investigation
+from kokoro_nb.locate.known_defects import known_failure
 from kokoro_nb.locate.survey import SurveyRow
 from kokoro_nb.markup import number
 from kokoro_nb.reporting.check_log import CheckLog
-from kokoro_nb.reporting.sick_export import known_failure
 
 PROBE_LIMIT = 1e-5  # of peak
 

@@ -7,8 +7,8 @@ import pytest
 
 import kokoro_nb as nb
 from kokoro_nb.inspection import float16_foresight as subject
-from kokoro_nb.inspection.file_run import relative_noise
 from kokoro_nb.inspection.float16_foresight import float16_foresight, foreseen, in_danger, noisiest
+from kokoro_nb.inspection.node_judgement import relative_noise
 from kokoro_nb.inspection.onnx_file import read_onnx
 from kokoro_nb.inspection.onnx_session import run_session, session_of
 

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from kokoro_nb.inspection.file_run import relative_noise
-from kokoro_nb.inspection.node_judgement import compared
+from kokoro_nb.inspection.node_judgement import compared, relative_noise
 from kokoro_nb.inspection.rounding_limits import spacing
 from kokoro_nb.inspection.whole_file import signal_to_noise
 from kokoro_nb.traces.parity import relative_difference

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import export_program
+from kokoro_nb.inspection import diagnose
 from kokoro_nb.locate.other_forms import FORMS, in_other_form
 from tests.locate.function_modules import Function
 
@@ -200,3 +201,9 @@ def test_a_form_that_does_not_apply_changes_nothing():
     exported = export_program(Function(lambda x: (x + 1).clamp(0.0, 1.0)[:, 1]).eval(), {"x": X})
     for kind, form in [(":add", form) for form in FORMS["add"]] + [(":select", form) for form in FORMS["select"]]:
         assert in_other_form(exported, [kind], form) is None
+
+
+def test_bisection_knows_the_arguments_that_a_mechanism_is_about():
+    exported = export_program(Function(lambda x: torch.sub(x.tanh(), x, alpha=3)), {"x": X})
+    found = diagnose(exported, {"x": X}, "tvm-unfused", method="bisection")
+    assert found.first.mechanism.statement == "sub computed as the difference without alpha"

@@ -20,9 +20,9 @@ from kokoro_nb.backends.mil.rounding import FLOAT32, FLOAT64
 from kokoro_nb.backends.mil.saved_program import SavedProgram, load_program
 from kokoro_nb.backends.signature import TensorSpec, dtype_name
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram
+from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram, Observe
 from kokoro_nb.inspection.formats.pt2_file import OPEN, drawn_inputs
-from kokoro_nb.inspection.formats.runnable_program import Observe, OperatorAlone, ProgramFacts, ProgramRun
+from kokoro_nb.inspection.formats.runnable_program import OperatorAlone, ProgramFacts, ProgramRun
 from kokoro_nb.inspection.input_maker import MadeInputs
 from kokoro_nb.inspection.value_types import Arrays
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
@@ -187,16 +187,6 @@ class MilFile:
         outputs = self._run(self._plain, inputs, observe)
         return ProgramRun(captured, outputs)
 
-    def true(self, inputs: Arrays, observe: Observe) -> None:
-        """Compute it in float64 from the start."""
-
-        def seen(_type: str, _name: str, _given: Mapping[str, Any], results: Mapping[str, Any]) -> None:
-            for key, one in results.items():
-                if key in self._places:
-                    observe(key, one)
-
-        self._run(self._double, inputs, seen)
-
     def _run(self, interpreter: Interpreter, inputs: Arrays, observe: Any) -> dict[str, np.ndarray]:
         try:
             with quietly():
@@ -233,7 +223,13 @@ class MilFile:
         def compute(inputs: Arrays, observe: Observe) -> None:
             for name, value in inputs.items():
                 observe(name, value.astype(np.float64) if value.dtype.kind == "f" else value)
-            self.true(inputs, observe)
+
+            def seen(_type: str, _name: str, _given: Mapping[str, Any], results: Mapping[str, Any]) -> None:
+                for key, one in results.items():
+                    if key in self._places:
+                        observe(key, one)
+
+            self._run(self._double, inputs, seen)
 
         nodes = []
         for index, one in enumerate(self.operators):

@@ -17,7 +17,7 @@ from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import TensorSpec, dtype_name
 from kokoro_nb.errors import InputError, one_line
 from kokoro_nb.inspection.compared_program import ComparedProgram, of_exported
-from kokoro_nb.inspection.formats.runnable_program import Observe, OperatorAlone, ProgramFacts, ProgramRun
+from kokoro_nb.inspection.formats.runnable_program import OperatorAlone, ProgramFacts, ProgramRun
 from kokoro_nb.inspection.input_maker import MadeInputs
 from kokoro_nb.inspection.value_types import Arrays
 from kokoro_nb.traces.operators import Operator
@@ -134,14 +134,6 @@ class Pt2File:
         except Exception as error:
             raise InputError(f"PyTorch stops on {self.path}: {one_line(error)}.") from error
         return ProgramRun(captured, outputs)
-
-    def true(self, inputs: Arrays, observe: Observe) -> None:
-        """Compute it in float64 from the start."""
-
-        def seen(name: str, result: Any) -> None:
-            observe(name, result.numpy())
-
-        self.exported.specification.run(inputs, seen, double=True)
 
     def alone(self, name: str, inputs: Arrays, captured: Arrays, folder: Path) -> OperatorAlone:
         """Write the arguments of one operator, in the types of the file.

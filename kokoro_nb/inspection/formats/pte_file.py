@@ -8,11 +8,11 @@ import numpy as np
 
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram
+from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram, Observe
 from kokoro_nb.inspection.formats.pte_content import PteContent
 from kokoro_nb.inspection.formats.pte_instructions import DTYPES, Step
 from kokoro_nb.inspection.formats.pte_operators import XnnDelegate
-from kokoro_nb.inspection.formats.runnable_program import Observe, OperatorAlone, ProgramRun
+from kokoro_nb.inspection.formats.runnable_program import OperatorAlone, ProgramRun
 from kokoro_nb.inspection.formats.xnnpack_graph import NONE, XnnNode, XnnValue
 from kokoro_nb.inspection.semantics.onnx_call import widened
 from kokoro_nb.inspection.value_types import Array, Arrays
@@ -63,17 +63,6 @@ class PteFile(PteContent):
             for one in (*values, *self.instructions.plan.outputs)
         ]
         return int(2**16 + np.sum(sizes))
-
-    def true(self, inputs: Arrays, observe: Observe) -> None:
-        """Compute it in float64 from the start, as far as no delegate is in the way."""
-        known: dict[str, np.ndarray] = {}
-        wide = {name: widened(value) for name, value in inputs.items()}
-        for operator in self.operators:
-            step, _ = self.instructions.by_name[operator.name]
-            read = [one for one in operator.inputs if not one.startswith((INPUT, CONSTANT))]
-            if step.operator is not None and all(one in known for one in read):
-                known[operator.name] = self.recompute(operator.name, wide, known).numpy()
-                observe(operator.name, known[operator.name])
 
     def alone(self, name: str, inputs: Arrays, captured: Arrays, folder: Path) -> OperatorAlone:
         """Write one instruction as a program of its own."""
@@ -189,7 +178,8 @@ def compared_pte(file: PteContent) -> ComparedProgram:
         else:
             nodes += [_node(file, step, one, len(nodes) + k) for k, one in enumerate(operators)]
     names = tuple(spec.name for spec in file.facts.inputs)
-    return ComparedProgram(file.path.name, names, tuple(file.facts.outputs.values()), tuple(nodes), compute)
+    outputs = (*file.facts.outputs.values(), *file.instructions.new_states)
+    return ComparedProgram(file.path.name, names, outputs, tuple(nodes), compute)
 
 
 def _by_step(file: PteContent) -> Iterator[tuple[Step, list[Operator]]]:

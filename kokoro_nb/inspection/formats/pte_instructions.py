@@ -181,6 +181,13 @@ class PteInstructions:
         """The tensors that are read before the instruction that writes them: ExecuTorch starts them with zeros."""
         return self._flow[1]
 
+    @property
+    def new_states(self) -> tuple[str, ...]:
+        """The names of the results that the states are left with, as far as they are written."""
+        made = [value for step in self.steps for value in step.results]
+        last = (one if one in made else self._alias(one, made) for one in sorted(self.states))
+        return tuple(self.names[one] for one in last if one is not None)
+
     def _constant(self, value: int) -> np.ndarray | None:
         tensor = self.tensor(value)
         if tensor.data_buffer_idx == 0 or tensor.allocation_info is not None:

@@ -1,19 +1,15 @@
 """What a file of another format has to offer so that its operators can be judged."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
-
-import numpy as np
 
 from kokoro_nb.backends.signature import TensorSpec
 from kokoro_nb.inspection.compared_program import ComparedProgram
 from kokoro_nb.inspection.input_maker import MadeInputs
 from kokoro_nb.inspection.value_types import Arrays
 from kokoro_nb.traces.trace import Meaning
-
-Observe = Callable[[str, np.ndarray], object]
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,11 +97,8 @@ class RunnableProgram(Meaning, Protocol):
     def run(self, inputs: Arrays) -> ProgramRun:
         """Run it once on the runtime."""
 
-    def true(self, inputs: Arrays, observe: Observe) -> None:
-        """Compute it in float64 from the start; `observe` is called with each operator that can be computed so."""
-
     def alone(self, name: str, inputs: Arrays, captured: Arrays, folder: Path) -> OperatorAlone:
         """Write one operator into a folder, to be run without this package; InputError says why it cannot be."""
 
     def compared(self) -> ComparedProgram:
-        """Return it for a comparison with another program."""
+        """Return it for a comparison with another program; its `compute` knows every operator by name."""

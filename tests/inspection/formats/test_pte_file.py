@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import kokoro_nb as nb
+from kokoro_nb.inspection.captured_program import CapturedProgram
 from kokoro_nb.inspection.formats import read_program
-from kokoro_nb.inspection.formats.program_report import program_report
 from kokoro_nb.inspection.formats.pte_file import PteFile
 from tests.corpus.forms import portable_pte
 
@@ -65,27 +65,39 @@ def test_a_wrong_kernel_is_named(pte, monkeypatch):
         return replace(run, captured={**run.captured, "4:sin": run.captured["4:sin"] * (1 + 1e-4)})
 
     monkeypatch.setattr(PteFile, "run", spoilt)
-    report = program_report(program, program.made_inputs())
+    made = program.made_inputs()
+    captured = CapturedProgram(program)
+    report = captured.report(made, captured.examined(made.arrays))
     assert (report.first.key, report.first.operator, report.first.blame) == ("forward_0_4", "aten::sin.out", "runtime")
 
 
-@pytest.mark.parametrize("start", [1.5, 0.0])
-def test_a_state_starts_with_zeros_and_is_compared_with_the_buffer(start, tmp_path):
-    class Past(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.register_buffer("past", torch.full((1, 3, 2), start))
+class Past(torch.nn.Module):
+    def __init__(self, start=0.0, kept=1.0):
+        super().__init__()
+        self.kept = kept
+        self.register_buffer("past", torch.full((1, 3, 2), start))
 
-        def forward(self, x):
-            joined = torch.cat([self.past, x], 2)
-            self.past.copy_(joined[..., -2:])
-            return torch.tanh(joined)
+    def forward(self, x):
+        joined = torch.cat([self.past, x], 2)
+        self.past.copy_(joined[..., -2:] * self.kept)
+        return torch.tanh(joined)
+
+
+@pytest.mark.parametrize(
+    ("start", "kept", "named"),
+    [
+        pytest.param(0.0, 1.0, "", id="the buffer's"),
+        pytest.param(1.5, 1.0, "(aten::cat.out)", id="zeros in its place"),
+        pytest.param(0.0, 0.5, "(aten::mul.out)", id="another new value, which only a later call shows"),
+    ],
+)
+def test_a_state_is_compared_with_the_buffer_at_its_start_and_as_an_output(start, kept, named, tmp_path):
 
     from executorch.exir import to_edge
 
     path, inputs = tmp_path / "past.pte", {"x": torch.randn(1, 3, 5)}
-    path.write_bytes(to_edge(torch.export.export(Past(), (), inputs)).to_executorch().buffer)
+    path.write_bytes(to_edge(torch.export.export(Past(start, kept), (), inputs)).to_executorch().buffer)
     assert nb.inspect(path).verdict == "pass"
-    report = nb.inspect(path, against=(Past(), inputs))
-    assert report.verdict == ("pass" if start == 0 else "fail")
-    assert start == 0 or "(aten::cat.out)" in report.findings[0].statement
+    report = nb.inspect(path, against=(Past(start), inputs))
+    assert report.verdict == ("fail" if named else "pass")
+    assert not named or named in report.findings[0].statement

@@ -1,0 +1,238 @@
+"""A file of any format but ONNX as an inspection sees it: each operator that its runtime shows is judged there."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.backends.signature import checked
+from kokoro_nb.errors import one_line
+from kokoro_nb.findings import Verdict
+from kokoro_nb.inspection.blame import Blame, InspectionFinding
+from kokoro_nb.inspection.compared_program import ComparedProgram
+from kokoro_nb.inspection.finding_scripts import Operators, program_operators
+from kokoro_nb.inspection.formats.runnable_program import ProgramRun, RunnableProgram
+from kokoro_nb.inspection.input_maker import MadeInputs
+from kokoro_nb.inspection.inspection_report import InspectionReport
+from kokoro_nb.inspection.judged_run import JudgedRun, node_findings
+from kokoro_nb.inspection.node_judgement import NodeJudgement, NodeOutputError, is_finite, is_float, relative_noise
+from kokoro_nb.inspection.references import varied
+from kokoro_nb.inspection.value_types import Arrays, Tell
+from kokoro_nb.inspection.whole_file import OutputSummary, imprecise, unread_inputs
+from kokoro_nb.locate.local_error import Judge, LocalError
+from kokoro_nb.traces.operators import CONSTANT, INPUT
+from kokoro_nb.traces.parity import relative_difference
+from kokoro_nb.traces.statistics import describe
+from kokoro_nb.traces.trace import Tap, Trace
+
+NEARER = 0.1  # of the runtime's error: a second computation in float32 that stays below it proves the kernel wrong
+
+
+@dataclass(frozen=True, eq=False)
+class CapturedRun(JudgedRun):
+    """What was seen of a program on one set of inputs.
+
+    Attributes
+    ----------
+    program : RunnableProgram
+        The program.
+    run : ProgramRun
+        What its runtime gave.
+    stopped : str
+        Why it could not be computed in float64 from the start to the end; empty where it could.
+    """
+
+    program: RunnableProgram
+    run: ProgramRun
+    stopped: str = ""
+
+    def blamed(self, judgement: NodeJudgement) -> tuple[Blame, tuple[str, ...]]:
+        """Compute the operator in PyTorch, in the file's own types: see `JudgedRun.blamed`."""
+        worst, name = judgement.worst, self.program.operators[judgement.index].name
+        assert worst is not None
+        right, second = (
+            self.program.recompute(name, self.inputs, self.run.captured, double).numpy().astype(np.float64)
+            for double in (True, False)
+        )
+        if worst.finite < worst.right_finite:
+            near = bool((np.isfinite(second) == np.isfinite(right)).all())
+        else:
+            with np.errstate(invalid="ignore"):
+                apart = np.abs(second - right)[np.isfinite(right)]
+            near = bool(np.isfinite(apart).all()) and float(apart.max(initial=0.0)) <= NEARER * worst.error
+        words = "PyTorch, in the file's own types and on the same values,"
+        if near:
+            return "runtime", (f"The same operator in {words} agrees with float64.",)
+        return "unknown", (f"{words} does not agree with float64 here either.",)
+
+    def is_unsound_elsewhere(self, judgement: NodeJudgement) -> bool | None:
+        """Run the program on other inputs of the same level: see `JudgedRun.is_unsound_elsewhere`."""
+        name = self.program.operators[judgement.index].name
+        return not is_finite(self.program.run(varied(self.inputs, 1)).captured.get(name))
+
+
+@dataclass(frozen=True, eq=False)
+class CapturedProgram:
+    """What `kokoro_nb.inspection.inspecting` asks of a file.
+
+    Attributes
+    ----------
+    file : RunnableProgram
+        The file as it was read.
+    """
+
+    file: RunnableProgram
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the inputs, in order."""
+        return tuple(spec.name for spec in self.file.facts.inputs)
+
+    def static(self) -> InspectionReport:
+        """Return what the file says without being run."""
+        facts, count = self.file.facts, len(self.file.operators)
+        return InspectionReport(facts.path, "nothing: not run", (), facts.notes, (), (), {}, count, graph=facts.graph)
+
+    def made(self) -> MadeInputs:
+        """Return valid inputs, and how each was made."""
+        return self.file.made_inputs()
+
+    def given(self, inputs: Mapping[str, Any]) -> MadeInputs:
+        """Return the caller's inputs in the types of the file; InputError if they do not fit."""
+        return MadeInputs(checked(inputs, self.file.facts.inputs), dict.fromkeys(self.inputs, "given"))
+
+    def examined(self, inputs: Arrays, seconds: float = float("inf"), tell: Tell = str) -> CapturedRun:
+        """Run it and judge its operators; InputError if the runtime does not take it or stops.
+
+        Parameters
+        ----------
+        inputs : mapping of str to numpy.ndarray
+            For each input of the file.
+        seconds : float
+            After which no further operators are judged.
+        tell : callable
+            Is given a line on how far it is.
+        """
+        until = time.monotonic() + seconds
+        program, run = self.file, self.file.run(inputs)
+        tell(f"{program.facts.path.name} ran")
+        far, true, stopped = _inherited(program, inputs, run)
+        known = {one.name: one for one in program.operators}
+        taps = tuple(Tap(known[name], describe(value), value) for name, value in run.captured.items() if name in known)
+        judge = Judge(program, Trace(program.facts.runtime, taps, inputs=inputs))
+        judgements: list[NodeJudgement] = []
+        for index in range(len(program.operators)):
+            if time.monotonic() > until:
+                break
+            judgements.append(_judged(program, judge, run, far, index))
+            if index % 50 == 49:
+                tell(f"{index + 1} of {len(program.operators)} nodes")
+        return CapturedRun(program.operators, tuple(judgements), inputs, run.outputs, true, program, run, stopped)
+
+    def report(self, made: MadeInputs, seen: CapturedRun, tell: Tell = str) -> InspectionReport:
+        """Return the report of a run."""
+        facts, again = self.file.facts, seen.run.again
+        if again is not None and not again:
+            again = self.file.run(seen.inputs).outputs
+        outputs = tuple(
+            OutputSummary.of(
+                name,
+                value,
+                seen.true.get(name),
+                again=None if again is None else again[name].tobytes() == value.tobytes(),
+            )
+            for name, value in seen.outputs.items()
+        )
+        findings, notes = node_findings(seen)
+        nodes = self.compared().nodes
+        loud, noted = imprecise(nodes, seen.judgements, outputs, bool(findings))
+        unstable = [
+            InspectionFinding(
+                "unstable",
+                "runtime",
+                f"A second call gives another output '{one.name}'.",
+                proof=("The inputs are the same bits.",),
+            )
+            for one in outputs
+            if one.again is False
+        ]
+        stopped = (seen.stopped,) if seen.stopped else ()
+        return InspectionReport(
+            facts.path,
+            facts.runtime,
+            (*findings, *unstable, *loud),
+            (*facts.notes, *unread_inputs(seen.inputs, nodes), *stopped, *notes, *noted),
+            seen.judgements,
+            outputs,
+            made.how,
+            len(seen.nodes),
+            graph=facts.graph,
+        )
+
+    def compared(self) -> ComparedProgram:
+        """Return it for a comparison with another program."""
+        return self.file.compared()
+
+    def scripted(self, seen: CapturedRun, bodies: Any) -> Operators:
+        """Return its operators for scripts that show an error."""
+        return program_operators(self.file, seen.inputs, seen.judgements)
+
+
+Far = Mapping[str, tuple[float, float, bool]]
+
+
+def _inherited(program: RunnableProgram, inputs: Arrays, run: ProgramRun) -> tuple[Far, dict[str, np.ndarray], str]:
+    """Return how far each captured result is from float64 from the start, the true outputs, and where that stopped."""
+    far: dict[str, tuple[float, float, bool]] = {}
+    true: dict[str, np.ndarray] = {}
+    ends = {giver: name for name, giver in program.facts.outputs.items()}
+
+    def observe(name: str, right: np.ndarray) -> None:
+        if name in ends:
+            true[ends[name]] = np.array(right)
+        value = run.captured.get(name)
+        if value is not None and (is_float(value.dtype) or value.dtype.kind in "iub"):
+            far[name] = (relative_difference(value, right), relative_noise(value, right), is_finite(right))
+
+    try:
+        program.compared().compute(inputs, observe)
+    except Exception as error:  # another's file on a third party's operators
+        return far, true, f"From the start it could not be computed in float64: {one_line(error)}."
+    return far, true, ""
+
+
+def _judged(program: RunnableProgram, judge: Judge, run: ProgramRun, far: Far, index: int) -> NodeJudgement:
+    operator = program.operators[index]
+    about = (index, program.facts.keys.get(operator.name, operator.name), operator.op)
+    hidden = program.facts.hidden.get(operator.name, "")
+    if not hidden and operator.name not in run.captured:
+        hidden = "the runtime does not show what it gives"
+    if hidden:
+        return NodeJudgement(*about, "unknown", hidden)
+    read = [one for one in operator.inputs if not one.startswith(CONSTANT)]
+    unseen = [one for one in read if not one.startswith(INPUT) and one not in run.captured]
+    if unseen and unseen[0] in program.facts.hidden:
+        return NodeJudgement(*about, "unknown", f"what goes into it, {unseen[0]}, is not shown")
+    finite = all(is_finite(judge.value(one)) for one in judge.upstream(operator.name))
+    try:
+        error = judge.error(operator.name)
+    except Exception as why:  # another's file on a third party's operators: it is not judged, and says why
+        reason = f"it could not be compared: {one_line(why)}"
+        return NodeJudgement(*about, "unknown", reason, given_finite=finite)
+    inherited, noise, sound = far.get(operator.name, (None, None, None))
+    output = _output(operator.name, error)
+    verdict: Verdict = "fail" if output.is_wrong else "pass"
+    return NodeJudgement(*about, verdict, "", (output,), inherited, finite, sound, False, noise)
+
+
+def _output(name: str, error: LocalError) -> NodeOutputError:
+    """Return a local error as the error of an output."""
+    given, right = np.asarray(error.given), np.asarray(error.right)
+    dtype = np.dtype(error.dtype) if error.dtype else given.dtype
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(given.astype(np.float64) - right.astype(np.float64))
+    ranked = np.where(error.wrong, 1e300, 0.0) + np.where(np.isfinite(apart), np.minimum(apart, 1e299), 0.0)
+    worst = tuple(int(k) for k in np.unravel_index(int(np.argmax(ranked)), ranked.shape)) if ranked.size else ()
+    return NodeOutputError.of(name, dtype, given, right, error.error, error.peak, error.ratio, error.wrong, worst)

@@ -1,0 +1,140 @@
+"""A file of any format on its runtime, each operator judged there, and who is to blame for what is wrong."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kokoro_nb.inspection.blame import Blame, InspectionFinding, stated
+from kokoro_nb.inspection.node_judgement import NodeJudgement, is_finite
+from kokoro_nb.inspection.value_types import Arrays, Values
+
+SHOWN_ALONE = 20  # wrong nodes that are run alone
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedRun:
+    """What was seen of a file on one set of inputs.
+
+    Attributes
+    ----------
+    nodes : tuple of OnnxNode or Operator
+        Its nodes in order.
+    judgements : tuple of NodeJudgement
+        One for each node that was reached, in order.
+    inputs : dict of str to numpy.ndarray
+        What it was run on.
+    outputs : dict of str to value
+        What it gives.
+    true : dict of str to value
+        The same in float64 from the start; an output is missing where a node before it has no definition here.
+    """
+
+    nodes: Sequence[Any]
+    judgements: tuple[NodeJudgement, ...]
+    inputs: Arrays
+    outputs: Values
+    true: Values
+
+    @property
+    def complete(self) -> bool:
+        """Whether every node was reached within the time."""
+        return len(self.judgements) == len(self.nodes)
+
+    def blamed(self, judgement: NodeJudgement) -> tuple[Blame, tuple[str, ...]]:
+        """Return who is to blame for a node that rounding does not explain, and what shows it."""
+        raise NotImplementedError
+
+    def is_unsound_elsewhere(self, judgement: NodeJudgement) -> bool | None:
+        """Return whether a node gives what is not finite on other inputs as well; None if there are none."""
+        raise NotImplementedError
+
+    def unsound_constants(self, judgement: NodeJudgement) -> Collection[str]:
+        """Return the constants that a node reads and that are not finite, as far as they are known."""
+        return ()
+
+
+def node_findings(seen: JudgedRun) -> tuple[tuple[InspectionFinding, ...], tuple[str, ...]]:
+    """Name the nodes that are wrong and where values that are not finite begin.
+
+    Returns
+    -------
+    tuple of InspectionFinding
+        In the order of execution.
+    tuple of str
+        What was noticed and is no fault.
+    """
+    found: list[InspectionFinding] = []
+    notes: list[str] = []
+    unsound = [name for name, value in seen.inputs.items() if not is_finite(value)]
+    if unsound:
+        found.append(InspectionFinding("nonfinite", "input", f"The input '{unsound[0]}' itself is not finite."))
+    began = bool(unsound)
+    for judgement in seen.judgements:
+        if judgement.verdict == "fail":
+            found.append(_wrong(seen, judgement, len(found) < SHOWN_ALONE))
+        elif not judgement.finite and judgement.given_finite and judgement.verdict == "pass":
+            finding, note = _not_finite(seen, judgement, began)
+            began = began or finding is not None
+            found += [finding] if finding else []
+            notes += [note] if note else []
+    if not began and not all(map(is_finite, seen.outputs.values())):
+        found += [one for one in (_of_constant(seen),) if one is not None]
+    kept_wide = sum(judgement.kept_wide for judgement in seen.judgements)
+    if kept_wide:
+        notes.append(
+            f"{kept_wide} nodes of 16 bits differ from their definition by less than half a unit of what goes into "
+            "them: the runtime keeps float32 between nodes."
+        )
+    if not seen.complete:
+        notes.insert(0, f"The time was up after {len(seen.judgements):,} of {len(seen.nodes):,} nodes.")
+    return tuple(found), tuple(notes)
+
+
+def _wrong(seen: JudgedRun, judgement: NodeJudgement, alone: bool) -> InspectionFinding:
+    worst = judgement.worst
+    assert worst is not None
+    kind = "nonfinite" if worst.finite < worst.right_finite else "wrong"
+    none = (f"Not run alone: it is not among the first {SHOWN_ALONE} that are wrong.",)
+    blame, proofs = seen.blamed(judgement) if alone else ("unknown", none)
+    return InspectionFinding.at(judgement, kind, blame, stated(judgement, worst), *proofs)
+
+
+def _not_finite(seen: JudgedRun, judgement: NodeJudgement, began: bool) -> tuple[InspectionFinding | None, str]:
+    """Return who is to blame for a node that rightly gives what is not finite, out of finite values."""
+    worst = next(one for one in judgement.outputs if one.finite < 1)
+    share = f"{1 - worst.finite:.2%} of its result ({worst.dtype}, {worst.pattern or 'as its definition says'})"
+    where = f"{judgement.key} ({judgement.operator})"
+    if judgement.true_finite:
+        statement = f"{where} gives the first values that are not finite here: {share}."
+        proof = (
+            "In float64 from the start the same file is finite here, and the node does what its definition says: "
+            f"what goes into it, or comes out of it, is beyond {worst.dtype}."
+        )
+        return InspectionFinding.at(judgement, "nonfinite", "precision", statement, proof), ""
+    if began or all(map(is_finite, seen.outputs.values())):
+        return None, "" if began else f"{where} gives {share} that is not finite; no output of the file shows it."
+    statement = f"{where} gives the first values that are not finite: {share}."
+    if judgement.true_finite is None:
+        why = "What the file gives in float64 up to here is not known."
+        return InspectionFinding.at(judgement, "nonfinite", "unknown", statement, why), ""
+    law = "The node does what its definition says, and float64 from the start is not finite here either."
+    again = seen.is_unsound_elsewhere(judgement)
+    if again is None:
+        none = "No other inputs could be tried."
+        return InspectionFinding.at(judgement, "nonfinite", "unknown", statement, law, none), ""
+    other = "On other inputs it is not finite either." if again else "On other inputs it is finite."
+    blame: Blame = "file" if again else "input"
+    return InspectionFinding.at(judgement, "nonfinite", blame, statement, law, other), ""
+
+
+def _of_constant(seen: JudgedRun) -> InspectionFinding | None:
+    """Return the first node that is given a constant which is not finite, and gives what is not; None without one."""
+    for judgement in seen.judgements:
+        held = [] if judgement.finite else list(seen.unsound_constants(judgement))
+        if held:
+            statement = (
+                f"{judgement.key} ({judgement.operator}) is given the constant '{held[0]}', which is not finite."
+            )
+            proof = "Nothing before it is not finite, and an output of the file is not."
+            return InspectionFinding.at(judgement, "nonfinite", "file", statement, proof)
+    return None

@@ -1,0 +1,130 @@
+"""A file of ONNX as an inspection sees it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.inspection.blame import InspectionFinding
+from kokoro_nb.inspection.body_runs import BodyRun, body_findings, body_runs
+from kokoro_nb.inspection.compared_program import ComparedProgram, of_onnx
+from kokoro_nb.inspection.file_run import FileRun, examined
+from kokoro_nb.inspection.finding_scripts import Operators, onnx_operators
+from kokoro_nb.inspection.float16_foresight import float16_foresight, foreseen, half_precision_findings
+from kokoro_nb.inspection.input_maker import MadeInputs, given_inputs, made_inputs
+from kokoro_nb.inspection.inspection_report import InspectionReport
+from kokoro_nb.inspection.judged_run import node_findings
+from kokoro_nb.inspection.onnx_file import OnnxFile
+from kokoro_nb.inspection.onnx_nodes import OnnxNode, nodes_of
+from kokoro_nb.inspection.onnx_session import run_ways
+from kokoro_nb.inspection.value_types import Arrays, Tell
+from kokoro_nb.inspection.whole_file import constants_noted, has_halves, summaries, whole_findings
+
+
+@dataclass(frozen=True, eq=False)
+class OnnxProgram:
+    """What `kokoro_nb.inspection.inspecting` asks of a file.
+
+    Attributes
+    ----------
+    file : OnnxFile
+        The file as it was read.
+    """
+
+    file: OnnxFile
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the inputs, in order."""
+        return tuple(value.name for value in self.file.inputs)
+
+    def static(self) -> InspectionReport:
+        """Return what the file says without being run."""
+        file, nodes = self.file, nodes_of(self.file.model.graph)
+        findings = tuple(
+            InspectionFinding("constant", "file", f"The constant '{name}' holds NaN.")
+            for name, array in file.constants.items()
+            if array.dtype.kind == "f" and np.isnan(array).any()
+        )
+        notes = (*file.notes, *constants_noted(file), *_drawing(nodes))
+        return InspectionReport(
+            file.path, "nothing: not run", findings, notes, (), (), {}, len(nodes), graph=self._graph
+        )
+
+    def made(self) -> MadeInputs:
+        """Return valid inputs, and how each was made."""
+        return made_inputs(self.file)
+
+    def given(self, inputs: Mapping[str, Any]) -> MadeInputs:
+        """Return the caller's inputs in the types of the file; InputError if they do not fit."""
+        return given_inputs(self.file, inputs)
+
+    def examined(self, inputs: Arrays, seconds: float = float("inf"), tell: Tell = str) -> FileRun:
+        """Run it in all ways and judge its nodes: see `file_run.examined`."""
+        return examined(self.file, inputs, seconds, tell, in_all_ways=True)
+
+    def report(self, made: MadeInputs, seen: FileRun, tell: Tell = str) -> InspectionReport:
+        """Return the report of a run."""
+        import onnxruntime
+
+        file = self.file
+        findings, notes = node_findings(seen)
+        bodies, unrun = body_runs(seen)
+        findings = (*findings, *body_findings(bodies, seen.nodes))
+        runs = seen.others or run_ways(seen.file.model, seen.inputs)[1]
+        outputs = summaries(seen, file, runs)
+        more, noted = whole_findings(seen, runs, outputs, bool(findings))
+        floats = seen.complete and not has_halves(seen.judgements)
+        ahead = float16_foresight(seen.file, seen.inputs, tell) if floats else ()
+        more = (*more, *(() if findings or more else _in_own_types(seen, tell)))
+        said = (*notes, *unrun, *noted, *_drawing(seen.nodes), *_unlike(seen.unlike))
+        return InspectionReport(
+            file.path,
+            f"onnxruntime {onnxruntime.__version__}",
+            (*findings, *more),
+            (*file.notes, *said, *foreseen(ahead), *seen.budget.stated()),
+            seen.judgements,
+            outputs,
+            made.how,
+            len(seen.nodes),
+            graph=self._graph,
+            foresight=ahead,
+            bodies=bodies,
+            budget=seen.budget,
+        )
+
+    def compared(self) -> ComparedProgram:
+        """Return it for a comparison with another program."""
+        return of_onnx(self.file)
+
+    def scripted(self, seen: FileRun, bodies: tuple[BodyRun, ...]) -> Operators:
+        """Return its nodes for scripts that show an error."""
+        return onnx_operators(seen, bodies)
+
+    @property
+    def _graph(self) -> str:
+        return self.file.model.graph.name or "<main>"
+
+
+def _in_own_types(seen: FileRun, tell: Tell) -> Iterator[InspectionFinding]:
+    """Yield what the file's own float16 would do on a runtime that computes in it."""
+    narrow = {one.name for judgement in seen.judgements for one in judgement.outputs if one.dtype == "float16"}
+    if narrow and seen.complete:
+        yield from half_precision_findings(seen, float16_foresight(seen.file, seen.inputs, tell, narrow=narrow))
+
+
+def _drawing(nodes: Sequence[OnnxNode]) -> tuple[str, ...]:
+    """Return in a sentence which nodes draw at random."""
+    drawing = [node.key for node in nodes if node.is_random]
+    return (f"{len(drawing)} nodes draw at random: {', '.join(drawing[:5])}.",) if drawing else ()
+
+
+def _unlike(nodes: Mapping[OnnxNode, str]) -> tuple[str, ...]:
+    """Return in a sentence for each other run which nodes differ there though they are given the same."""
+    found = []
+    for run in dict.fromkeys(nodes.values()):
+        keys = [f"{node.key} ({node.operator})" for node, one in nodes.items() if one == run]
+        more = f" and {len(keys) - 5:,} more" if len(keys) > 5 else ""
+        found.append(f"Given the same, these nodes give something else in {run}: {', '.join(keys[:5])}{more}.")
+    return tuple(found)
