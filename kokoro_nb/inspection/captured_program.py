@@ -21,7 +21,8 @@ from kokoro_nb.inspection.node_judgement import NodeJudgement, NodeOutputError, 
 from kokoro_nb.inspection.references import varied
 from kokoro_nb.inspection.value_types import Arrays, Tell
 from kokoro_nb.inspection.whole_file import OutputSummary, imprecise, unread_inputs
-from kokoro_nb.locate.local_error import Judge, is_float
+from kokoro_nb.locate.local_error import Judge
+from kokoro_nb.locate.rounding_bound import is_float
 from kokoro_nb.traces.operators import CONSTANT, INPUT
 from kokoro_nb.traces.parity import relative_difference
 from kokoro_nb.traces.statistics import describe

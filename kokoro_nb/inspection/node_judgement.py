@@ -11,7 +11,8 @@ from kokoro_nb.inspection.rounding_limits import rounding_limits
 from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, computed, widened
 from kokoro_nb.inspection.semantics.quantised import BEFORE_ROUNDING
 from kokoro_nb.inspection.value_types import Array, Input, Several, Value
-from kokoro_nb.locate.local_error import LocalError, is_float, judged, kept_wide, spacing
+from kokoro_nb.locate.local_error import LocalError, judged
+from kokoro_nb.locate.rounding_bound import is_float, kept_wide, spacing
 from kokoro_nb.locate.rule_evidence import pattern
 from kokoro_nb.traces.operators import Operator
 

@@ -14,41 +14,37 @@ import torch
 
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, axes_of, computed, widened
 from kokoro_nb.inspection.value_types import Several
-from kokoro_nb.locate.local_error import UNITS, measured, nudged, spacing, units
+from kokoro_nb.locate.rounding_bound import UNITS, measured, nudged, spacing, units
 from kokoro_nb.locate.rounding_families import FAMILIES, Call
 
 SPREAD = 8  # standard deviations of a sum of random roundings
-_EXACT = """
-Identity Reshape Transpose Slice Gather GatherElements GatherND Concat Split Squeeze Unsqueeze Flatten Expand Tile Where
-Pad Max Min Relu Clip Neg Abs Floor Ceil Round Sign Shape Size Constant ConstantOfShape MaxPool GlobalMaxPool ReduceMax
-ReduceMin DepthToSpace SpaceToDepth ScatterElements ScatterND Scatter Compress OneHot TopK Trilu ReverseSequence Dropout
-SequenceAt ConcatFromSequence SplitToSequence SequenceConstruct SequenceInsert SequenceErase SequenceEmpty Unique
-NonZero EyeLike CenterCropPad BitCast OptionalGetElement MaxUnpool
-"""
-_ONCE = "Add Sub Mul Div Sqrt Cast CastLike"
-_FEW = "DequantizeLinear Reciprocal LeakyRelu PRelu ThresholdedRelu Mod"
-_POINTWISE = """
-Exp Log Sin Cos Tan Asin Acos Atan Sinh Cosh Tanh Asinh Acosh Atanh Sigmoid Softplus Softsign Erf Pow Elu Selu Celu Gelu
-HardSigmoid Shrink
-"""
-_TIMES_INPUT = "Gelu BiasGelu FastGelu QuickGelu Mish Swish HardSwish"
-EXACT, ONCE, FEW, POINTWISE, TIMES_INPUT = (
-    frozenset(names.split()) for names in (_EXACT, _ONCE, _FEW, _POINTWISE, _TIMES_INPUT)
-)
 PRODUCTS = frozenset(("MatMul", "Gemm", "Conv", "ConvTranspose", "FusedConv", "FusedMatMul", "Einsum"))
 SUMS = frozenset(("ReduceSum", "ReduceMean", "CumSum", "AveragePool", "GlobalAveragePool", "Sum", "Mean"))
-FAMILY = {
-    **dict.fromkeys(POINTWISE, "exp"),
-    **dict.fromkeys(TIMES_INPUT, "gelu"),
-    **{"Tanh": "tanh", "Sigmoid": "sigmoid", "Softplus": "softplus", "Elu": "elu", "Celu": "elu", "Selu": "elu"},
-    **dict.fromkeys(PRODUCTS, "matmul"),
-    **dict.fromkeys(("ReduceSum", "ReduceSumSquare", "ReduceL1", "Sum"), "sum"),
-    **dict.fromkeys(("ReduceMean", "GlobalAveragePool", "Mean"), "mean"),
-    **{"ReduceL2": "linalg_vector_norm", "ReduceLogSumExp": "logsumexp", "CumSum": "cumsum"},
-    **{"AveragePool": "avg_pool1d", "Softmax": "softmax", "LogSoftmax": "log_softmax"},
-    **{"LayerNormalization": "layer_norm", "InstanceNormalization": "instance_norm", "Resize": "upsample_linear1d"},
-    **{"MeanVarianceNormalization": "batch_norm", "LpNormalization": "_weight_norm"},
+_FAMILIES = {
+    "exact": """
+    Identity Reshape Transpose Slice Gather GatherElements GatherND Concat Split Squeeze Unsqueeze Flatten Expand Tile
+    Where Pad Max Min Relu Clip Neg Abs Floor Ceil Round Sign Shape Size Constant ConstantOfShape MaxPool GlobalMaxPool
+    ReduceMax ReduceMin DepthToSpace SpaceToDepth ScatterElements ScatterND Scatter Compress OneHot TopK Trilu
+    ReverseSequence Dropout SequenceAt ConcatFromSequence SplitToSequence SequenceConstruct SequenceInsert SequenceErase
+    SequenceEmpty Unique NonZero EyeLike CenterCropPad BitCast OptionalGetElement MaxUnpool
+    """,
+    "rounded once": "Add Sub Mul Div Sqrt Cast CastLike",
+    "rounded a few times": "DequantizeLinear Reciprocal LeakyRelu PRelu ThresholdedRelu Mod",
+    "exp": """
+    Exp Log Sin Cos Tan Asin Acos Atan Sinh Cosh Asinh Acosh Atanh Softsign Erf Pow HardSigmoid Shrink
+    """,
+    "gelu": "Gelu BiasGelu FastGelu QuickGelu Mish Swish HardSwish",
+    **{"tanh": "Tanh", "sigmoid": "Sigmoid", "softplus": "Softplus", "elu": "Elu Celu Selu"},
+    **{"matmul": " ".join(PRODUCTS), "cumsum": "CumSum", "avg_pool1d": "AveragePool"},
+    **{"sum": "ReduceSum ReduceSumSquare ReduceL1 Sum", "mean": "ReduceMean GlobalAveragePool Mean"},
+    **{"linalg_vector_norm": "ReduceL2", "logsumexp": "ReduceLogSumExp", "_weight_norm": "LpNormalization"},
+    **{"softmax": "Softmax", "log_softmax": "LogSoftmax", "upsample_linear1d": "Resize"},
+    **{"layer_norm": "LayerNormalization", "instance_norm": "InstanceNormalization"},
+    "batch_norm": "MeanVarianceNormalization",
 }
+ROUNDED = {"exact": 0, "rounded once": 1, "rounded a few times": UNITS}
+POINTWISE = ("exp", "gelu", "tanh", "sigmoid", "softplus", "elu")
+FAMILY = {operator: family for family, operators in _FAMILIES.items() for operator in operators.split()}
 """The operator of PyTorch whose family in `kokoro_nb.locate.rounding_families` a node is of."""
 
 
@@ -83,13 +79,13 @@ def rounding_limits(call: OnnxCall, inputs: Several, exact: Several, output: int
     """
     kind, right = call.node.op_type, np.asarray(exact[output], np.float64)
     last, u = spacing(right, dtype), unit(dtype)
-    if kind in EXACT:
-        return np.zeros_like(right)
-    if kind in ONCE or kind in FEW:
-        return last if kind in ONCE else UNITS * last
-    known = _of_family(call, inputs, right, u) if output == 0 and right.size else None
+    family = FAMILY.get(kind, "")
+    if family in ROUNDED:
+        return ROUNDED[family] * last
+    filled = output == 0 and right.size and np.size(inputs[0])
+    known = _of_family(call, inputs, right, family, u) if family and filled else None
     if known is not None:
-        return last + known
+        return (UNITS if family in POINTWISE else 1) * last + known  # a library computes in the 16 bits of the file
     if kind in ("DFT", "STFT"):
         return last + np.full_like(right, _summed(right.size, u) * float(np.abs(widened(inputs[0])).sum()))
     narrow = np.float64 if dtype == np.float64 else np.float32
@@ -104,14 +100,13 @@ def _summed(length: int, u: float) -> float:
     return u * float(np.minimum(length, SPREAD * np.sqrt(length) + 1))
 
 
-def _of_family(call: OnnxCall, inputs: Several, right: np.ndarray, u: float) -> np.ndarray | None:
+def _of_family(call: OnnxCall, inputs: Several, right: np.ndarray, family: str, u: float) -> np.ndarray | None:
     """Return the bound of the family of PyTorch's operators that a node is of; None if it is of none."""
-    family = FAMILY.get(call.node.op_type)
-    roles = None if family is None else _roles(call, inputs)
-    if family is None or roles is None:
+    roles = _roles(call, inputs)
+    if roles is None:
         return None
     if family == "matmul":
-        call, inputs = _without_factors(call, inputs)
+        call, inputs = _bare(call, inputs)
 
     def compute(**named: Any) -> torch.Tensor:
         given = [one.numpy() if isinstance(one, torch.Tensor) else one for one in named.values()]
@@ -130,16 +125,17 @@ def _tensor(value: Any) -> Any:
     return torch.tensor(value, dtype=torch.float64) if floats else value
 
 
-def _without_factors(call: OnnxCall, inputs: Several) -> tuple[OnnxCall, Several]:
-    """Return a product without `alpha` and `beta`, and its inputs multiplied by them instead."""
-    factors = (call.get("alpha", 1.0), 1.0, call.get("beta", 1.0))
-    if call.node.op_type not in ("Gemm", "FusedMatMul") or factors == (1.0, 1.0, 1.0):
+def _bare(call: OnnxCall, inputs: Several) -> tuple[OnnxCall, Several]:
+    """Return a product without the function of its result, and with its inputs multiplied by `alpha` and `beta`."""
+    factors = (call.get("alpha", 1.0), 1.0, call.get("beta", 1.0), 1.0)
+    if call.node.op_type not in ("Gemm", "FusedMatMul", "FusedConv"):
         return call, inputs
     node = deepcopy(call.node)
-    kept = [one for one in node.attribute if one.name not in ("alpha", "beta")]
+    kept = [one for one in node.attribute if one.name not in ("alpha", "beta", "activation", "activation_params")]
     del node.attribute[:]
     node.attribute.extend(kept)
-    return replace(call, node=node), [widened(x) * one for x, one in zip(inputs, factors, strict=False)]
+    scaled = [x if x is None else widened(x) * one for x, one in zip(inputs, factors, strict=False)]
+    return replace(call, node=node), scaled
 
 
 def _roles(call: OnnxCall, inputs: Several) -> dict[str, Any] | None:
@@ -149,9 +145,11 @@ def _roles(call: OnnxCall, inputs: Several) -> dict[str, Any] | None:
     if kind in ("Sum", "Mean"):
         return {"first": np.stack(np.broadcast_arrays(*(widened(one) for one in inputs)), -1), "dim": -1}
     if kind.startswith("Reduce"):
-        axes = axes_of(call, inputs[1] if len(inputs) > 1 else None) or tuple(range(x.ndim))
+        axes = axes_of(call, inputs[1] if len(inputs) > 1 else None)
+        if not axes and call.get("noop_with_empty_axes", 0):
+            return None
         terms = {"ReduceSumSquare": np.square, "ReduceL1": np.abs}.get(kind, np.positive)(x)
-        return {"first": terms, "dim": axes}
+        return {"first": terms, "dim": axes or tuple(range(x.ndim))}
     if kind == "GlobalAveragePool":
         return {"dim": tuple(range(2, x.ndim))}
     if kind == "AveragePool":
@@ -177,4 +175,6 @@ def _roles(call: OnnxCall, inputs: Several) -> dict[str, Any] | None:
         return {"g": x.max(axis=call.get("axis", -1))}
     if kind == "Resize":
         return {} if call.get("mode") == "linear" and x.ndim in (3, 4) else None
+    if kind == "BiasGelu":  # ONNX Runtime is good to the rounding of 1 there
+        return {"first": np.maximum(np.abs(x + widened(inputs[1])), 1.0)}
     return {"alpha": call.get("alpha", 1.0), "scale": call.get("gamma", 1.0)} if kind.endswith("lu") else {}

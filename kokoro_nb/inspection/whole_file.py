@@ -17,7 +17,7 @@ from kokoro_nb.inspection.onnx_nodes import OnnxNode, draws_inside, nodes_of
 from kokoro_nb.inspection.onnx_session import OtherRuns, run_session, session_of
 from kokoro_nb.inspection.quantisation_budget import decibels
 from kokoro_nb.inspection.value_types import Arrays, Value
-from kokoro_nb.locate.local_error import is_float
+from kokoro_nb.locate.rounding_bound import is_float
 from kokoro_nb.markup import number
 from kokoro_nb.traces.parity import relative_difference
 

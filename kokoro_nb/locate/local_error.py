@@ -6,29 +6,21 @@ own error, whatever its inputs were. Rounding is allowed for by a bound derived 
 float64 with the last bits of the inputs changed.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from itertools import cycle
 from typing import Any
 
 import numpy as np
 
 from kokoro_nb.backends.signature import BFLOAT16, epsilon
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate.rounding_bound import RoundingBound
+from kokoro_nb.locate.rounding_bound import RoundingBound, apart, is_float, kept_wide, measured, nudged, units
 from kokoro_nb.locate.rounding_families import by_channel
 from kokoro_nb.traces.operators import CONSTANT, INPUT, VIEWS, Operator
 from kokoro_nb.traces.parity import of_peak
 from kokoro_nb.traces.trace import Meaning, Trace
 
-ROUNDINGS = 16  # how many times the measured effect of rounding is allowed: one draw of it may be a small one
 THROUGH = 1  # how many times what bounded rounding before it does to a result: a bound is nine deviations already
-COARSELY = 2  # times what the rounding of inputs of fewer bits does to a channel
-UNROUNDED = 4  # times what it does to an element: some draws are small
-NARROW = {"bfloat16": (7, -126, 128), "float8_e4m3fn": (3, -6, 9), "float8_e5m2": (2, -14, 16)}
-"""Bits behind the point, least exponent of a normal number and first exponent beyond the largest, which NumPy lacks."""
-UNITS = 4  # and how many units in the last place of the channel's peak
-SILENT = 0.01  # of the tensor's peak: a channel below it is measured by that
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,8 +123,11 @@ class Judge:
             raise InputError(f"The reference has no operator '{unknown[0]}'; the traces are of different programs.")
         self._meaning, self._inputs, self._captured = meaning, candidate.inputs, candidate.values
 
-    def error(self, name: str) -> LocalError:
-        """Return the local error of the captured operator `name`."""
+    def error(self, name: str, *, fully: bool = False) -> LocalError:
+        """Return the local error of the captured operator `name`.
+
+        Its bound is no wider than it takes to judge what was given; `fully`, it is all that rounding explains.
+        """
         given, along = parts(self._captured[name]), self.along(name)
         about = (self.operators[name],)
         exact = self.right(name)
@@ -158,7 +153,7 @@ class Judge:
                 return allowed, 0.0
             return allowed, _step_shares(given - exact, bound.steps.numpy() + 2 * floor, bound.axis)
 
-        found = judged(*about, given, exact, floor, rounding)
+        found = judged(*about, given, exact, floor, rounding, enough=-1.0 if fully else 1.0)
         return replace(found, along=along, dtype=dtype)
 
     def dtype(self, name: str) -> str:
@@ -167,14 +162,8 @@ class Judge:
         return BFLOAT16 if (self.operators[name].dtype, held) == (BFLOAT16, "float32") else held
 
     def explained(self, name: str) -> float:
-        """Return the largest error that rounding explains of the captured operator `name`, however near it came.
-
-        The bound in `error` is no wider than it takes to judge what was given.
-        """
-        dtype, exact = self.dtype(name), self.right(name)
-        if not np.issubdtype(parts(self._captured[name]).dtype, np.floating):
-            return 0.0
-        return float(np.max(self._allowed(name, dtype, exact, self._bound(name, dtype)), initial=0.0))
+        """Return the largest error that rounding explains of the captured operator `name`, however near it came."""
+        return self.error(name, fully=True).bound
 
     def _allowed(self, name: str, dtype: str, exact: np.ndarray, bound: RoundingBound) -> np.ndarray:
         """Return what rounding explains of each element, in a shape that broadcasts."""
@@ -289,8 +278,7 @@ def explained_errors(trace: Trace) -> tuple[LocalError, ...]:
     """Return every captured operator with all that rounding explains of it as its bound: see `Judge.explained`."""
     assert trace.meaning is not None  # of eager, which knows what it computes
     judge = Judge(trace.meaning, trace)
-    names = [tap.name for tap in trace.taps]
-    return tuple(replace(judge.error(one).without_tensors(), bound=judge.explained(one)) for one in names)
+    return tuple(judge.error(tap.name, fully=True).without_tensors() for tap in trace.taps)
 
 
 def parts(values: np.ndarray) -> np.ndarray:
@@ -335,24 +323,6 @@ def judged(
     return LocalError(operator, error, *about, str(given.dtype), worst=tuple(map(int, worst)))
 
 
-def is_float(dtype: np.dtype) -> bool:
-    """Return whether a type is one of floats, those of ml_dtypes with it."""
-    return dtype.kind == "f" or dtype.name.startswith(("bfloat16", "float"))
-
-
-def spacing(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Return the unit in the last place of `dtype` at each of the float64 `values`; at infinity that of the largest."""
-    if dtype.kind == "f":
-        info = np.finfo(dtype)
-        digits, lowest, highest = info.nmant, int(info.minexp), int(info.maxexp)
-    else:
-        digits, lowest, highest = NARROW[dtype.name]
-    with np.errstate(invalid="ignore"):
-        exponents = np.frexp(np.where(np.isfinite(values), values, 0.0))[1] - 1
-    exponents = np.where(values == 0, lowest, exponents)
-    return np.ldexp(1.0, np.clip(exponents, lowest, highest - 1) - digits)
-
-
 def in_range(right: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Return what is right in float64, infinite where it is beyond the range of a float dtype; integers as they are."""
     if not is_float(dtype):
@@ -360,60 +330,6 @@ def in_range(right: np.ndarray, dtype: np.dtype) -> np.ndarray:
     with np.errstate(over="ignore"):
         cast = right.astype(dtype).astype(np.float64)
     return np.where(np.isfinite(cast), right, cast)
-
-
-def units(right: np.ndarray, spacing_at_1: float) -> np.ndarray:
-    """Return the rounding of the results themselves, by channel."""
-    size = np.where(np.isfinite(right), np.abs(right), 0.0)
-    return UNITS * spacing_at_1 * np.maximum(by_channel(size), SILENT * float(size.max(initial=0.0)))
-
-
-def measured(right: np.ndarray, *others: np.ndarray) -> np.ndarray:
-    """Return what rounding explains of an operator of no family, by channel: how far it took some other results."""
-    return ROUNDINGS * by_channel(apart(right, *others))
-
-
-def nudged(values: Iterable[Any], unit: float) -> list[Any]:
-    """Return the floats among the values in float64, each moved at random by up to `unit` of itself."""
-    generator = np.random.default_rng(0)
-    return [
-        np.asarray(one).astype(np.float64) * (1 + unit * generator.uniform(-1, 1, np.shape(one)))
-        if isinstance(one, np.ndarray | np.generic) and is_float(one.dtype)
-        else one
-        for one in values
-    ]
-
-
-def kept_wide(
-    compute: Callable[[list[np.ndarray]], Any], narrow: Sequence[np.ndarray], right: np.ndarray
-) -> np.ndarray:
-    """Return what half a unit in the last place of inputs of fewer bits explains.
-
-    A runtime without kernels for them computes in more bits, and need not round what it hands to the next operator.
-    """
-    generator, found = np.random.default_rng(0), np.zeros(right.shape)
-    for signs in ((1, 1), (-1, -1), (1, -1), (-1, 1), (0, 0)):  # the last at random
-        moved = []
-        for x, sign in zip(narrow, cycle(signs)):
-            wide = x.astype(np.float64)
-            half = 0.5 * spacing(wide, x.dtype)
-            moved.append(wide + half * (sign or generator.uniform(-1, 1, x.shape)))
-        found = np.maximum(found, apart(right, compute(moved)))
-    return np.maximum(UNROUNDED * found, COARSELY * by_channel(found))
-
-
-def apart(right: np.ndarray, *others: Any) -> np.ndarray:
-    """Return the largest difference where both are finite, 0 elsewhere: what is not finite is judged by its kind.
-
-    So is what has another shape: sizes are floats too, and moving them may change a shape.
-    """
-    found = np.zeros(right.shape)
-    for other in (np.asarray(one, np.float64) for one in others):
-        if other.shape == right.shape:
-            with np.errstate(invalid="ignore"):
-                difference = np.abs(other - right)
-            found = np.maximum(found, np.where(np.isfinite(difference), difference, 0.0))
-    return found
 
 
 def _alike(given: np.ndarray, right: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ from onnx import helper
 from kokoro_nb.inspection.node_judgement import compared, judged_outputs
 from kokoro_nb.inspection.rounding_limits import rounding_limits
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, computed, dtypes_of
-from kokoro_nb.locate.local_error import spacing
+from kokoro_nb.locate.rounding_bound import spacing
 
 
 def test_an_integer_beside_a_tie_may_be_either():
@@ -59,6 +59,15 @@ def test_a_product_has_the_bound_of_its_factors_inside(operator):
     scaled = helper.make_node(operator, ["a", "b"], ["y"], alpha=-64.0, domain=domain)
     plain = helper.make_node("MatMul", ["a", "b"], ["y"])
     np.testing.assert_allclose(_limits(scaled, a, b)[0], 64 * _limits(plain, a, b)[0], rtol=1e-12)
+
+
+def test_the_function_of_a_fused_product_does_not_hide_how_much_it_sums():
+    x, w = (np.random.default_rng(0).standard_normal(shape).astype(np.float32) for shape in ((1, 64, 20), (4, 64, 3)))
+    plain, right = _limits(helper.make_node("Conv", ["x", "w"], ["y"]), x, w)
+    clip = {"activation": "Clip", "activation_params": [-0.5, 0.5], "domain": "com.microsoft"}
+    fused, clipped = _limits(helper.make_node("FusedConv", ["x", "w"], ["y"], **clip), x, w)
+    assert np.abs(clipped).max() == 0.5 < np.abs(right).max()
+    assert (fused > 0.2 * plain).all()
 
 
 @pytest.mark.parametrize("attributes", [{}, {"reverse": 1}, {"exclusive": 1}, {"reverse": 1, "exclusive": 1}])
