@@ -29,7 +29,7 @@ WORDS: dict[Name, str] = {
 }
 
 
-class Comparison(Pairing):
+class PairedPrograms(Pairing):
     """Two programs whose values are paired, and what the first that parts is a case of."""
 
     @property

@@ -8,7 +8,7 @@ import numpy as np
 
 from kokoro_nb.backends.signature import checked
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.against_file import Comparison
+from kokoro_nb.inspection.against_file import PairedPrograms
 from kokoro_nb.inspection.blame import InspectionFinding
 from kokoro_nb.inspection.compared_program import of_exported
 from kokoro_nb.inspection.inspecting import opened, with_findings
@@ -55,7 +55,7 @@ def diagnosed_file(subject: Subject, file: str | Path) -> Diagnosis:
     except InputError as error:
         raise InputError(f"{other}: {error}") from error
     seen = program.examined(made.arrays)
-    comparison = Comparison.of(reference, candidate, three_sets(made.arrays))
+    comparison = PairedPrograms.of(reference, candidate, three_sets(made.arrays))
     if comparison.unrelated:
         raise InputError(f"{other}: it has none of the module's values and constants.")
     report = with_findings(program.report(made, seen), comparison)
@@ -76,7 +76,7 @@ def diagnosed_file(subject: Subject, file: str | Path) -> Diagnosis:
     return Diagnosis(runtime.name, "inspection", why, verdict, culprits, statement, output=output, subject=subject)
 
 
-def _culprits(report: InspectionReport, comparison: Comparison, known: Trace, runtime: str) -> list[Culprit]:
+def _culprits(report: InspectionReport, comparison: PairedPrograms, known: Trace, runtime: str) -> list[Culprit]:
     """Return for each operator that findings are at what they say; the file as a whole is none."""
     taps, found = {tap.name: tap for tap in known.taps}, dict[str, Culprit]()
     for one in (each for each in report.findings if each.key):

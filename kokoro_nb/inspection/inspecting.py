@@ -7,7 +7,7 @@ from typing import Any
 
 from kokoro_nb.backends.artefacts import give_back_memory
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.against_file import Comparison
+from kokoro_nb.inspection.against_file import PairedPrograms
 from kokoro_nb.inspection.blame import InspectionFinding
 from kokoro_nb.inspection.captured_program import CapturedProgram
 from kokoro_nb.inspection.file_run import FileRun
@@ -110,7 +110,7 @@ def inspect(
         tell(f"the file ran on {other.label}")
     if reference is not None:
         known = reference.program(made.arrays)
-        report = with_findings(report, Comparison.of(known, program.compared(), three_sets(made.arrays)))
+        report = with_findings(report, PairedPrograms.of(known, program.compared(), three_sets(made.arrays)))
     if mend is not None:
         done = _mended(seen, Path(mend), level, tell)
         report = replace(report, notes=(*report.notes, f"{Path(mend).name}: {done}"), mended=done)
@@ -140,7 +140,7 @@ def opened(path: Path) -> Any:
     return CapturedProgram(read_program(path)) if path.suffix in FORMATS else OnnxFileProgram(read_onnx(path))
 
 
-def with_findings(report: InspectionReport, comparison: Comparison) -> InspectionReport:
+def with_findings(report: InspectionReport, comparison: PairedPrograms) -> InspectionReport:
     """Add to a report where the file first parts from what is right."""
     found = comparison.finding
     if found is not None and found.kind == "outputs" and report.budget.layers:
