@@ -233,7 +233,7 @@ def _require_weights(path: Path, model: Any, exported: Exported) -> None:
     mine = [value for value in floats if value.size >= LARGE] or floats
     attributes = (one.t for node in model.graph.node for one in node.attribute if one.HasField("t"))
     theirs = [numpy_helper.to_array(tensor) for tensor in (*model.graph.initializer, *attributes)]
-    there = sum(any(is_it(tensor, value) for is_it in (_holds, _is_folded) for tensor in theirs) for value in mine)
+    there = sum(any(is_it(tensor, value) for is_it in (_holds, is_folded) for tensor in theirs) for value in mine)
     if 2 * there < len(mine):
         raise InputError(
             f"{path} is no export of this module: {there} of the module's {len(mine)} larger weights are in it."
@@ -257,7 +257,7 @@ def _holds(tensor: np.ndarray, weight: np.ndarray) -> bool:
     return all(bool((np.abs(tensor - one) <= room).any()) for one, room in zip(few, near, strict=True))
 
 
-def _is_folded(tensor: np.ndarray, weight: np.ndarray) -> bool:
+def is_folded(tensor: np.ndarray, weight: np.ndarray) -> bool:
     """Return whether each channel of a tensor is a multiple of one of the weight, whatever the order within it.
 
     It is where a norm was folded into the weight.

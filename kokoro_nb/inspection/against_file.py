@@ -6,6 +6,7 @@ in other operators (a linear layer as a product and a sum) part and come togethe
 wrong. They do not where an output is another one, or where something forgets what was different: a clip, a condition.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -20,6 +21,8 @@ from kokoro_nb.inspection.compared_program import (
     differing,
     foreign_constants,
     largest_change,
+    same_constants,
+    same_weight,
 )
 from kokoro_nb.inspection.value_sketch import ValueSketch, factor_of, nearest, scaled, sketches
 from kokoro_nb.inspection.value_types import Arrays
@@ -29,6 +32,8 @@ from kokoro_nb.markup import number
 APART = 0.01  # of its root mean square: what rounding of constants to 16 bits does to a value is below it
 OTHER = 0.05  # of its root mean square, element by element: what rounding of constants to 8 bits does is below it
 REPLACED = 0.25  # of a constant's peak: what rounding to 4 bits does to it (1/14) is below it
+EXACT = 2e-5  # of its root mean square: more than another order of summation or a number of float32 makes of a value
+EXACTLY = 1e-9  # of its root mean square: two results in float64 of constants of the same bits
 TIMES = 20.0  # how much further apart than what went into it a result must be
 SAME = 1e-6  # of the root mean square: two files in float64 that mean the same
 _FORGETTING = "clip where max min relu sign floor ceil round cast greater less equal argmax"
@@ -105,6 +110,7 @@ def first_that_parts(
         if one in own and other in known and not own[one].differs(known[other]) <= OTHER:
             pairs[one] = (other, own[one].differs(known[other]))
     paired = _Paired(reference, candidate, known, own, pairs, back, first, len(inputs))
+    rounds = any(one.rounds for one in candidate.nodes)
     count = sum(apart <= APART for _, apart in paired.pairs.values())
     apart = paired.outputs_apart()
     note = (
@@ -119,7 +125,15 @@ def first_that_parts(
     for changed, right in changed_parameters(reference, candidate):
         if paired.differs(changed.outputs, right.outputs) > SAME and (node is None or changed.index < node.index):
             return paired.of_parameters(changed, right), note
-    if node is None and not apart <= OTHER and not any(one.rounds for one in candidate.nodes):
+    exact = same_constants(reference, candidate)
+    if node is None and exact:
+        paired = replace(paired, limit=EXACT)
+        node = next(paired.parting(), None)
+    elif node is None and rounds and not apart <= OTHER:
+        exactly = {name: (other, own[name].differs(known[other])) for name, (other, _) in pairs.items() if other}
+        paired = replace(paired, limit=REPLACED, pairs=exactly)
+        node = next(paired.parting(), None)
+    if node is None and not apart <= (APART if exact else OTHER) and not rounds:
         node = next(paired.unlike(), None)
         if node is None:
             return paired.of_outputs(apart), note
@@ -138,13 +152,16 @@ class _Paired:
     back: Mapping[str, tuple[str, float]]
     first: Mapping[str, str]
     sets: int
+    limit: float = APART
 
     def parting(self) -> Iterator[ComparedNode]:
         """Yield the nodes that part for good: first those that an output shows, then those that something masks."""
-        ahead = _unpaired_ahead(self.candidate, self.pairs)
+        ahead = _unpaired_ahead(self.candidate, self.pairs, self.limit)
         ends = set(self.candidate.outputs)
         begun = [node for node in self.candidate.nodes if self._begins(node)]
         yield from (node for node in begun if ends & {name for one in node.outputs for name in ahead[one]})
+        if self.limit != APART:
+            return
         for node in begun:
             regrouped = _plain(node.operator) in REGROUPED
             if self._is_forgotten(node, ahead) or (not regrouped and self.counterparts(node, whole=True)):
@@ -167,7 +184,7 @@ class _Paired:
                 limits |= dict.fromkeys(node.outputs, REPLACED if _plain(node.operator) in REBUILDING else APART)
         folded = nearest({name: self.own[name] for name in limits.keys() & set(self.own)}, self._constants())
         alike = {name: (other, 0.0) for name, (other, apart) in folded.items() if apart <= limits[name]}
-        ahead, ends = _unpaired_ahead(self.candidate, {**self.pairs, **alike}), set(self.candidate.outputs)
+        ahead, ends = _unpaired_ahead(self.candidate, {**self.pairs, **alike}, self.limit), set(self.candidate.outputs)
         for node in self.candidate.nodes:
             if any(ends & ahead[name] for name in node.outputs):
                 yield node
@@ -219,20 +236,29 @@ class _Paired:
             kind = _plain(reader.operator)
             if kind in FORGETTING and unpaired & set(reader.reads) and _plain(node.operator) not in FORGETTING:
                 twins = (self.pairs[name] for name in reader.outputs if name in self.pairs)
-                if any(apart <= APART and _plain(there.get(twin, "")) == kind for twin, apart in twins):
+                if any(apart <= self.limit and _plain(there.get(twin, "")) == kind for twin, apart in twins):
                     return True
         return False
 
     def _begins(self, node: ComparedNode) -> bool:
         """Return whether the reference has what goes into a node and not what it gives."""
-        read = [self.pairs[name][1] for name in node.reads if name in self.pairs]
+        read = [self.pairs[name][1] for name in node.reads if name in self.pairs and not self._is_flag_alone(name)]
         given = [name for name in node.outputs if name in self.pairs]
-        if not given or not read or any(apart > APART for apart in read):
+        if not given or not read or any(apart > (EXACTLY if self.limit == EXACT else self.limit) for apart in read):
             return False  # of what is made of integers alone it is not known whether they are the same
-        if node.rounds and not any(one.rounds for one in self.reference.nodes):
+        if node.rounds and self.limit != REPLACED and not any(one.rounds for one in self.reference.nodes):
             return False  # a quantised file of one that is not
         apart = self.pairs[given[0]][1]
-        return apart > APART and apart > TIMES * float(np.max(read, initial=SAME))
+        return apart > np.maximum(self.limit, np.minimum(TIMES * np.max(read, initial=SAME), REPLACED))
+
+    @property
+    def _alike(self) -> float:
+        """Up to which share of its level a value is another one times a number."""
+        return float(np.minimum(self.limit, 1e-3))
+
+    def _is_flag_alone(self, name: str) -> bool:
+        """Return whether a value is made of flags that the reference has not: it may say the opposite there."""
+        return self.own[name].flags and self.pairs[name][1] > self.limit
 
     def counterparts(self, node: ComparedNode, whole: bool = False) -> list[ComparedNode]:
         """Return the nodes of the reference that read the same, those of the same operator first.
@@ -240,23 +266,26 @@ class _Paired:
         With `whole`, those alone that are of the same operator and read the same and nothing else.
         """
         read = self._paired_reads(node)
-        found = [one for one in self.reference.nodes if read & self._read(one) and set(one.outputs) & set(self.known)]
         if whole:
-            return [one for one in found if one.operator == node.operator and read == self._read(one)]
-        return sorted(
-            found,
-            key=lambda one: (one.operator != node.operator, not self._is_missing(one), -len(read & self._read(one))),
-        )
+            like = [one for one in self.reference.nodes if one.operator == node.operator]
+            return [one for one in like if read and read == self._read(one)]
+        found = [
+            (not same_weight(one, node), one.operator != node.operator, not self._is_missing(one), -len(common), k)
+            for k, one in enumerate(self.reference.nodes)
+            if (common := read & self._read(one)) or same_weight(one, node)
+        ]
+        return [self.reference.nodes[k] for *_, k in sorted(found)]
 
     def _paired_reads(self, node: ComparedNode) -> set[str]:
         """Return what a node of the candidate reads and the reference has, by the names there."""
         pairs = (self.pairs[name] for name in node.reads if name in self.pairs)
-        return {other for other, apart in pairs if apart <= APART}
+        return {other for other, apart in pairs if apart <= self.limit}
 
     def _unread(self, node: ComparedNode, other: ComparedNode) -> list[tuple[Name, str]]:
         """Say which input of its counterpart neither a node reads nor those that go on from it."""
         mine = set().union(*(self._paired_reads(one) for one in self._region(node)))
-        lacked = next((one for one in other.reads if one in self.first and self.first[one] not in mine), None)
+        read = (one for one in other.reads if one in self.first and np.ptp(self.known[one].points) != 0)
+        lacked = next((one for one in read if self.first[one] not in mine), None)
         words = f"it does not read '{lacked}', as {other.key} there does"
         return [] if lacked is None else [("operator lowered as another", words)]
 
@@ -266,7 +295,7 @@ class _Paired:
 
     def counterpart(self, node: ComparedNode) -> str:
         """Return the operator of the reference in whose place a node stands: the first that the candidate lacks."""
-        ahead, ends = _unpaired_ahead(self.reference, self.back), set(self.reference.outputs)
+        ahead, ends = _unpaired_ahead(self.reference, self.back, self.limit), set(self.reference.outputs)
         folded: set[str] = set()  # what is made of constants alone
         lacked = []
         for one in self.reference.nodes:
@@ -283,10 +312,11 @@ class _Paired:
         if others and others[0].operator == node.operator:
             other = others[0]
             proof.append(f"Its counterpart there is {_named(other)}.")
-            right = self.known[next(one for one in other.outputs if one in self.known)]
-            value = self.own[next(one for one in node.outputs if one in self.own)]
             how = [*differing(other, node), *self._unread(node, other)]
-            return self._told(node, [*how, *(("changed scale", one) for one in scaled(value, right))], proof)
+            for one, right in zip(node.outputs, other.outputs, strict=False):
+                if one in self.own and right in self.known:
+                    how += [("changed scale", words) for words in scaled(self.own[one], self.known[right], self._alike)]
+            return self._told(node, how, proof)
         return self._elsewhere(node, others, proof)
 
     def of_outputs(self, apart: float) -> InspectionFinding:
@@ -311,7 +341,12 @@ class _Paired:
             return replace(found, mechanism=Mechanism("too few bits", WORDS["too few bits"], (words,)))
         turned = self._reordered(node)
         if turned is None:
+            integers = [name for name in node.reads if name not in self.own]
+            proof += [f"It reads '{name}', integers that were not compared." for name in integers]
             return InspectionFinding.at(node, "structure", "unknown", statement, *proof)
+        return self._turned(turned, node, proof)
+
+    def _turned(self, turned: ComparedNode, node: ComparedNode, proof: list[str]) -> InspectionFinding:
         words = f"{turned.key} ({turned.operator}) gives the elements of {self.pairs[turned.outputs[0]][0]} of"
         words = f"{words} {self.reference.label} in another order"
         return _found(turned, "changed layout or shift", f"{words}; {node.key} is the first that shows it.", proof)
@@ -323,9 +358,10 @@ class _Paired:
             if needed & set(one.outputs):
                 needed |= set(one.reads)
                 before.append(one)
-        ordered = {name for name in needed & set(self.own) if self._in_order(name)}
-        turned = (one for one in reversed(before) if not ordered & set(one.outputs) and ordered.issuperset(one.reads))
-        return next(turned, None)
+        paired = {name for name in needed & set(self.pairs) if self.pairs[name][1] <= self.limit}
+        ordered = {name for name in paired if self._in_order(name)}
+        turned = (one for one in reversed(before) if paired & set(one.outputs) and not ordered & set(one.outputs))
+        return next((one for one in turned if ordered >= paired & set(one.reads)), None)
 
     def _in_order(self, name: str) -> bool:
         """Return whether the reference has a value with its elements in the same order."""
@@ -342,7 +378,7 @@ class _Paired:
             return _found(node, name, f"{where}: {why}.", proof)
         proof.append(f"What reads the same there and gives something else is {_named(other)}.")
         for one in region:
-            how = list(foreign_constants(other, one, region))
+            how = list(foreign_constants(other, one, region, self.reference.nodes))
             if how:
                 part = f"{one.key} ({one.operator}) is where the file parts from {self.reference.label}"
                 return _found(one, "changed constant", f"{part}: {'; '.join(how)}.", proof)
@@ -352,24 +388,27 @@ class _Paired:
                 return self._told(one, [("changed scale", words) for words in multiple], proof)
         read = next((self.pairs[one][0] for one in node.reads if one in self.pairs), "")
         value = self.own.get(node.outputs[0])
-        factor = scaled(value, self.known[read]) if value is not None and read in self.known else []
+        factor = scaled(value, self.known[read], self._alike) if value is not None and read in self.known else []
         if factor:
             words = factor[0].replace("what it is there", "what goes into it")
             statement = f"{where}: no {node.operator} there reads the same, and {words}."
             return _found(node, "changed scale", statement, proof)
+        turned = self._reordered(node) if _kind(node.operator) == _kind(other.operator) else None
+        if turned is not None and not all(self._in_order(name) for name in node.reads if name in self.own):
+            return self._turned(turned, node, proof)
         unread = "".join(f"; {words}" for _, words in self._unread(node, other))
         statement = f"{where}: it computes something else than {other.key} ({other.operator}) there{unread}."
         return _found(node, "operator lowered as another", statement, proof)
 
     def _is_missing(self, node: ComparedNode) -> bool:
         """Return whether the candidate has nothing like the result of a node of the reference."""
-        return any(self.back[name][1] > APART for name in node.outputs if name in self.back)
+        return any(self.back[name][1] > self.limit for name in node.outputs if name in self.back)
 
     def _multiple(self, node: ComparedNode) -> list[str]:
         """Say so if what a node gives is a multiple of a result that only the reference has: the nearest such."""
         value = self.own.get(node.outputs[0])
-        others = [self.known[name] for name, (_, apart) in self.back.items() if apart > APART]
-        factors = [factor_of(value, one) for one in others] if value is not None else []
+        others = [self.known[name] for name, (_, apart) in self.back.items() if apart > self.limit]
+        factors = [factor_of(value, one, self._alike) for one in others] if value is not None else []
         near = [one for one in factors if one is not None and one > 0]
         if not near:
             return []
@@ -406,7 +445,14 @@ def _plain(operator: str) -> str:
     return "clip" if name == "clamp" else name
 
 
-def _unpaired_ahead(program: ComparedProgram, pairs: Mapping[str, tuple[str, float]]) -> dict[str, set[str]]:
+def _kind(operator: str) -> str:
+    """Return an operator's name without what says of how many axes it is: that of conv2d and Conv is the same."""
+    return re.sub("[123]d$", "", _plain(operator))
+
+
+def _unpaired_ahead(
+    program: ComparedProgram, pairs: Mapping[str, tuple[str, float]], limit: float
+) -> dict[str, set[str]]:
     """Return for each value those that are made of it through unpaired values alone, itself included if it is one."""
     readers: dict[str, set[str]] = {}
     for node in program.nodes:
@@ -415,6 +461,6 @@ def _unpaired_ahead(program: ComparedProgram, pairs: Mapping[str, tuple[str, flo
     ahead: dict[str, set[str]] = {}
     for node in reversed(program.nodes):
         for name in node.outputs:
-            apart = pairs[name][1] > APART if name in pairs else False
+            apart = pairs[name][1] > limit if name in pairs else False
             ahead[name] = {name}.union(*(ahead.get(one, set()) for one in readers.get(name, ()))) if apart else set()
     return ahead

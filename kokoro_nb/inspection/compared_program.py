@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from kokoro_nb.backends.adopted import is_folded
 from kokoro_nb.backends.called_operators import user_results
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.inspection.onnx_file import OnnxFile
@@ -44,7 +45,7 @@ class ComparedNode:
     source : str
         File and line of the code that calls it; empty where the format does not say.
     rounds : bool
-        Whether what it gives is rounded to integers of a few bits.
+        Whether what it gives is rounded to integers of a few bits, or made of such integers.
     """
 
     index: int
@@ -89,6 +90,7 @@ def of_onnx(file: OnnxFile) -> ComparedProgram:
     """Return an ONNX file for a comparison; values of nodes without a definition are left out."""
     nodes = nodes_of(file.model.graph)
     known = named_constants(file)
+    rounded = {node.outputs[0]: node.reads[0] for node in nodes if node.proto.op_type == ROUNDING[0]}
 
     def compute(inputs: Mapping[str, np.ndarray], observe: Observe) -> None:
         values: dict[str, Value] = {name: widened(value) for name, value in inputs.items()}
@@ -105,17 +107,17 @@ def of_onnx(file: OnnxFile) -> ComparedProgram:
         file.path.name,
         tuple(value.name for value in file.inputs),
         tuple(value.name for value in file.model.graph.output),
-        tuple(_of_node(node, known) for node in nodes),
+        tuple(_of_node(node, known, rounded) for node in nodes),
         compute,
         next((node.key for node in nodes if node.is_random), ""),
     )
 
 
-def _of_node(node: OnnxNode, known: Mapping[str, np.ndarray]) -> ComparedNode:
+def _of_node(node: OnnxNode, known: Mapping[str, np.ndarray], rounded: Mapping[str, str]) -> ComparedNode:
     attributes = {name: one for name, one in OnnxCall(node.proto, {}).attributes.items() if isinstance(one, PLAIN)}
     constants = tuple((name, known[name]) if name in known else None for name in node.proto.input)
-    reads = tuple(name for name in node.reads if name not in known)
-    rounds = node.proto.op_type in ROUNDING
+    reads = tuple(rounded.get(name, name) for name in node.reads if name not in known)
+    rounds = node.proto.op_type in ROUNDING or any(name in rounded for name in node.reads)
     return ComparedNode(node.index, node.key, node.operator, reads, node.outputs, constants, attributes, rounds=rounds)
 
 
@@ -167,6 +169,37 @@ def _constants(exported: Exported, operator: Operator) -> tuple[tuple[str, np.nd
 
 
 CHANGED = 2.0**-9  # of a constant: two roundings to float16
+UNCHANGED = 2.0**-20  # the same of float32
+WIDE = frozenset(("float32", "float64", "int32", "int64", "bool"))
+ROUNDED = 1 / 14  # of its peak: what rounding to 4 bits does to it
+LARGE = 8  # elements of a constant that is no number
+
+
+def same_constants(reference: ComparedProgram, candidate: ComparedProgram) -> bool:
+    """Return whether no constant of `candidate` is of few bits, or one of the reference rounded to few.
+
+    One that is folded has its like nowhere.
+    """
+    own, theirs = (
+        [one[1] for node in program.nodes for one in node.constants if one is not None]
+        for program in (candidate, reference)
+    )
+    known: dict[int, list[np.ndarray]] = {}
+    for array in theirs:
+        known.setdefault(array.size, []).append(_measures(array))
+    for array in own:
+        if array.dtype.name not in WIDE:
+            return False
+        apart = [float(np.max(np.abs(_measures(array) / one - 1))) for one in known.get(array.size, [])]
+        if array.size >= LARGE and UNCHANGED < np.min(apart, initial=np.inf) <= ROUNDED:
+            return False
+    return True
+
+
+def _measures(array: np.ndarray) -> np.ndarray:
+    """Return the ends and the norm of a constant, none of them 0."""
+    found = np.array([array.min(initial=0), array.max(initial=0), np.linalg.norm(array.astype(np.float64))])
+    return np.where(found == 0, np.finfo(np.float64).tiny, found)
 
 
 def changed_parameters(
@@ -203,6 +236,14 @@ def _largest(node: ComparedNode) -> np.ndarray:
     return sorted(arrays, key=lambda array: array.size)[-1]
 
 
+def same_weight(other: ComparedNode, node: ComparedNode) -> bool:
+    """Return whether the largest constant of a node is the other's, in any order."""
+    if not all(any(one is not None for one in each.constants) for each in (other, node)):
+        return False
+    theirs, mine = _largest(other), _largest(node)
+    return mine.size == theirs.size >= LARGE and not _changed(_sorted(mine), _sorted(theirs))
+
+
 def _both(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[str, np.ndarray, str, np.ndarray]]:
     """Yield name and values of each constant of the one and of the other, argument by argument, in float64."""
     for theirs, ours in zip(other.constants, node.constants, strict=False):
@@ -217,7 +258,9 @@ def differing(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[Name, s
             yield "changed constant", f"the constant '{here}' has the shape {value.shape}, there {right.shape}"
             continue
         count = _changed(value, right)
-        if count:
+        if count and not _changed(_sorted(value), _sorted(right)):
+            yield "changed layout or shift", f"the constant '{here}' has its values in another order"
+        elif count:
             place = np.unravel_index(int(np.argmax(np.abs(value - right))), right.shape)
             values = f"{number(value[place])} in place of {number(right[place])}{_called(there, here)}"
             words = f"the constant '{here}' is {values} ({count:,} of {value.size:,} values differ)"
@@ -239,36 +282,50 @@ def largest_change(other: ComparedNode, node: ComparedNode) -> float:
     return float(np.max(shares))
 
 
-def foreign_constants(other: ComparedNode, node: ComparedNode, region: Sequence[ComparedNode]) -> Iterator[str]:
-    """Say which constants of a node the other one has not in any order, though it has one of that size.
+def foreign_constants(
+    other: ComparedNode, node: ComparedNode, region: Sequence[ComparedNode], there: Sequence[ComparedNode]
+) -> Iterator[str]:
+    """Say which constants of a node the nodes of the reference, `there`, do not have in any order.
 
-    What the other one has and another node of the region has as well was only moved.
+    They stand for one of that size of the other node, which nothing else of the region has: that was only moved. Where
+    a norm was folded into a constant, neither it nor one beside it is comparable.
     """
-    near = [_sorted(one) for each in region for one in each.constants if one is not None and each is not node]
-    theirs = [(one[0], _sorted(one)) for one in other.constants if one is not None]
+    near = [_sorted(one[1]) for each in region for one in each.constants if one is not None and each is not node]
+    known = [one[1] for each in there for one in each.constants if one is not None]
+    theirs = [(one[0], _sorted(one[1])) for one in other.constants if one is not None]
     theirs = [
         one for one in theirs if not any(_changed(each, one[1]) == 0 for each in near if each.size == one[1].size)
     ]
-    for ours in node.constants:
-        if ours is None or ours[1].dtype.kind != "f" or ours[1].size == 1:
-            continue  # a number may be written as two factors there
-        value = _sorted(ours)
+    mine = [one for one in node.constants if one is not None and one[1].dtype.kind == "f" and one[1].size > 1]
+    weights = [one[1] for one in other.constants if one is not None]
+    if any(is_folded(ours, one) and not _is_multiple(ours, one) for _, ours in mine for one in weights):
+        return
+    for ours in mine:  # a number may be written as two factors there
+        value = _sorted(ours[1])
+        if any(_changed(value, _sorted(one)) == 0 for one in known if one.size == value.size):
+            continue
         like = [one for one in theirs if one[1].size == value.size]
         counts = np.array([_changed(value, one) for _, one in like])
         if counts.all() and counts.size:
             name, one = like[int(np.argmin(counts))]
             place = int(np.argmax(np.abs(value - one)))
-            there = _called(name, ours[0])
-            values = f"{number(value[place])} in place of {number(one[place])}{there}, both in the order of size"
-            yield f"the constant '{ours[0]}' is {values} ({counts.min():,} of {value.size:,} values differ)"
+            values = f"{number(value[place])} in place of {number(one[place])}{_called(name, ours[0])}"
+            share = f"({counts.min():,} of {value.size:,} values differ)"
+            yield f"the constant '{ours[0]}' is {values}, both in the order of size {share}"
+
+
+def _is_multiple(array: np.ndarray, other: np.ndarray) -> bool:
+    """Return whether an array has the elements of another times one number, in any order."""
+    mine, theirs = _sorted(np.abs(array)), _sorted(np.abs(other))
+    return bool(np.allclose(mine * np.linalg.norm(theirs), theirs * np.linalg.norm(mine), rtol=CHANGED, atol=0))
 
 
 def _called(there: str, here: str) -> str:
     return "" if there == here else f" of '{there}'"
 
 
-def _sorted(constant: tuple[str, np.ndarray]) -> np.ndarray:
-    return np.sort(constant[1].astype(np.float64), axis=None)
+def _sorted(array: np.ndarray) -> np.ndarray:
+    return np.sort(array.astype(np.float64), axis=None)
 
 
 def _changed(value: np.ndarray, right: np.ndarray) -> int:

@@ -201,16 +201,20 @@ def _examined(
 
 
 def _parted(found: Diagnosis, subject: Subject, file: Artifact) -> Diagnosis:
-    """Return the diagnosis of a file with the operator where it parts from its module, where no mechanism is known."""
-    if found.verdict == "pass" or any(one.mechanism.name != "unknown" for one in found.culprits):
+    """Return the diagnosis of a file with the operator where it parts from its module.
+
+    That is where no mechanism is known, or the first culprit may be one of several operators.
+    """
+    known = any(one.mechanism.name != "unknown" for one in found.culprits)
+    if found.verdict == "pass" or (known and len(found.culprits[0].candidates) == 1):
         return found
-    known, inputs = subject.known, checked(subject.inputs, subject.healthy.inputs)
+    right, inputs = subject.known, checked(subject.inputs, subject.healthy.inputs)
     module, sets = f"the module {type(subject.healthy.module).__name__}", [inputs, varied(inputs, 1), varied(inputs, 2)]
     try:
         there, _ = first_that_parts(of_exported(subject.healthy, module), of_onnx(read_onnx(file.path or "")), sets)
     except InputError:  # it draws at random
         return found
-    tap = next((one for one in known.taps if there is not None and one.name == there.counterpart), None)
+    tap = next((one for one in right.taps if there is not None and one.name == there.counterpart), None)
     if there is None or tap is None or there.mechanism is None:
         return found
     (first, *_) = (*found.culprits, wrong_at(tap, found.backend, ()))
