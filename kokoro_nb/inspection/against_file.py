@@ -1,20 +1,22 @@
-"""Where a program first parts from what is right, what is different there, and who is to blame, in a finding."""
+"""What is said of the node at which a program first parts from what is right, and who is to blame."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from kokoro_nb.inspection.blame import InspectionFinding
-from kokoro_nb.inspection.compared_program import (
-    ComparedNode,
+from kokoro_nb.inspection.compared_constants import (
     called,
     changed_parameters,
     differing,
     foreign_constants,
     other_number,
+    same_constants,
 )
-from kokoro_nb.inspection.pairing import APART, OTHER, SAME, Pairing
+from kokoro_nb.inspection.compared_program import ComparedNode
+from kokoro_nb.inspection.paired_values import APART, EXACT, OTHER, REPLACED, SAME, PairedValues, plain_name
 from kokoro_nb.inspection.value_sketch import factor_of, scaled
 from kokoro_nb.locate.culprit import Mechanism, Name
 from kokoro_nb.markup import number
@@ -29,8 +31,8 @@ WORDS: dict[Name, str] = {
 }
 
 
-class PairedPrograms(Pairing):
-    """Two programs whose values are paired, and what the first that parts is a case of."""
+class PairedPrograms(PairedValues):
+    """Two programs, and what is said of the node at which they part."""
 
     @property
     def note(self) -> str:
@@ -44,9 +46,8 @@ class PairedPrograms(Pairing):
         )
         mine, theirs = len(self.candidate.outputs), len(self.reference.outputs)
         if mine != theirs:
-            note += (
-                f" It has {mine} outputs and new states, {self.reference.label} {theirs}: the last are not compared."
-            )
+            there = f"{self.reference.label} {theirs}"
+            note += f" It has {mine} outputs and new states, {there}: the last are not compared."
         return note
 
     @property
@@ -59,22 +60,43 @@ class PairedPrograms(Pairing):
         if drawn is not None:
             words = f"{drawn.key} ({drawn.operator}) draws at random, and nothing in {self.reference.label} does"
             return _found(drawn, "operator lowered as another", f"{words}.", ())
+        rounds, apart, paired = any(one.rounds for one in self.candidate.nodes), self.outputs_apart, self
         begun = (next(self.parting(), None), next(self.replaced(), None))
         node = next(iter(sorted((one for one in begun if one is not None), key=lambda one: one.index)), None)
         for changed, right in changed_parameters(self.reference, self.candidate):
             if self.differs(changed.outputs, right.outputs) > SAME and (node is None or changed.index < node.index):
                 return self.of_parameters(changed, right)
-        if node is None and not self.outputs_apart <= OTHER:
-            rounds = any(one.rounds for one in self.candidate.nodes)  # few values of such a file are paired
-            node = None if rounds else next(self.unlike(), None)
+        exact = same_constants(self.reference, self.candidate)
+        if node is None and exact:
+            paired = replace(self, limit=EXACT)
+            node = next(paired.parting(), None)
+        elif node is None and rounds and not apart <= OTHER:
+            own, known = self.own, self.known
+            exactly = {
+                name: (other, own[name].differs(known[other])) for name, (other, _) in self.pairs.items() if other
+            }
+            paired = replace(self, limit=REPLACED, pairs=exactly)
+            node = next(paired.parting(), None)
+        if node is None and not apart <= (APART if exact else OTHER):
+            node = None if rounds else next(paired.unlike(), None)
             if node is None:
-                return self.of_outputs(self.outputs_apart)
-        return None if node is None else replace(self.at(node), counterpart=self.counterpart(node))
+                return paired.of_outputs(apart)
+        if node is None:
+            return None
+        found = paired.at(node)
+        there = paired.counterpart(node) if found.key == node.key else paired.place(found.key)
+        return replace(found, counterpart=there)
+
+    @property
+    def _alike(self) -> float:
+        """Up to which share of its level a value is another one times a number."""
+        return float(np.minimum(self.limit, 1e-3))
 
     def _unread(self, node: ComparedNode, other: ComparedNode) -> list[tuple[Name, str]]:
         """Say which input of its counterpart neither a node reads nor those that go on from it."""
         mine = set().union(*(self.paired_reads(one) for one in self._region(node)))
-        lacked = next((one for one in other.reads if one in self.first and self.first[one] not in mine), None)
+        read = (one for one in other.reads if one in self.first and np.ptp(self.known[one].points) != 0)
+        lacked = next((one for one in read if self.first[one] not in mine), None)
         words = f"it does not read '{lacked}', as {other.key} there does"
         return [] if lacked is None else [("operator lowered as another", words)]
 
@@ -85,10 +107,11 @@ class PairedPrograms(Pairing):
         if others and others[0].operator == node.operator:
             other = others[0]
             proof.append(f"Its counterpart there is {_named(other)}.")
-            right = self.known[next(one for one in other.outputs if one in self.known)]
-            value = self.own[next(one for one in node.outputs if one in self.own)]
             how = [*differing(other, node), *self._unread(node, other)]
-            return self._told(node, [*how, *(("changed scale", one) for one in scaled(value, right))], proof)
+            for one, right in zip(node.outputs, other.outputs, strict=False):
+                if one in self.own and right in self.known:
+                    how += [("changed scale", words) for words in scaled(self.own[one], self.known[right], self._alike)]
+            return self._told(node, how, proof)
         return self._elsewhere(node, others, proof)
 
     def of_outputs(self, apart: float) -> InspectionFinding:
@@ -113,7 +136,12 @@ class PairedPrograms(Pairing):
             return replace(found, mechanism=Mechanism("too few bits", WORDS["too few bits"], (words,)))
         turned = self._reordered(node)
         if turned is None:
+            integers = [name for name in node.reads if name not in self.own]
+            proof += [f"It reads '{name}', integers that were not compared." for name in integers]
             return InspectionFinding.at(node, "structure", "unknown", statement, *proof)
+        return self._turned(turned, node, proof)
+
+    def _turned(self, turned: ComparedNode, node: ComparedNode, proof: list[str]) -> InspectionFinding:
         words = f"{turned.key} ({turned.operator}) gives the elements of {self.pairs[turned.outputs[0]][0]} of"
         words = f"{words} {self.reference.label} in another order"
         return _found(turned, "changed layout or shift", f"{words}; {node.key} is the first that shows it.", proof)
@@ -125,9 +153,10 @@ class PairedPrograms(Pairing):
             if needed & set(one.outputs):
                 needed |= set(one.reads)
                 before.append(one)
-        ordered = {name for name in needed & set(self.own) if self._in_order(name)}
-        turned = (one for one in reversed(before) if not ordered & set(one.outputs) and ordered.issuperset(one.reads))
-        return next(turned, None)
+        paired = {name for name in needed & set(self.pairs) if self.pairs[name][1] <= self.limit}
+        ordered = {name for name in paired if self._in_order(name)}
+        turned = (one for one in reversed(before) if paired & set(one.outputs) and not ordered & set(one.outputs))
+        return next((one for one in turned if ordered >= paired & set(one.reads)), None)
 
     def _in_order(self, name: str) -> bool:
         """Return whether the reference has a value with its elements in the same order."""
@@ -144,7 +173,7 @@ class PairedPrograms(Pairing):
             return _found(node, name, f"{where}: {why}.", proof)
         proof.append(f"What reads the same there and gives something else is {_named(other)}.")
         for one in region:
-            how = list(foreign_constants(other, one, region))
+            how = list(foreign_constants(other, one, region, self.reference.nodes))
             if how:
                 part = f"{one.key} ({one.operator}) is where the file parts from {self.reference.label}"
                 return _found(one, "changed constant", f"{part}: {'; '.join(how)}.", proof)
@@ -154,11 +183,14 @@ class PairedPrograms(Pairing):
                 return self._told(one, [multiple], proof)
         read = next((self.pairs[one][0] for one in node.reads if one in self.pairs), "")
         value = self.own.get(node.outputs[0])
-        factor = scaled(value, self.known[read]) if value is not None and read in self.known else []
+        factor = scaled(value, self.known[read], self._alike) if value is not None and read in self.known else []
         if factor:
             words = factor[0].replace("what it is there", "what goes into it")
             statement = f"{where}: no {node.operator} there reads the same, and {words}."
             return _found(node, "changed scale", statement, proof)
+        turned = self._reordered(node) if _kind(node.operator) == _kind(other.operator) else None
+        if turned is not None and not all(self._in_order(name) for name in node.reads if name in self.own):
+            return self._turned(turned, node, proof)
         unread = "".join(f"; {words}" for _, words in self._unread(node, other))
         statement = f"{where}: it computes something else than {other.key} ({other.operator}) there{unread}."
         return _found(node, "operator lowered as another", statement, proof)
@@ -169,8 +201,10 @@ class PairedPrograms(Pairing):
         The numbers that the two nodes have say it, if their quotient is that factor.
         """
         value = self.own.get(node.outputs[0])
-        lacked = [name for name, (_, apart) in self.back.items() if apart > APART]
-        factors = {name: factor_of(value, self.known[name]) for name in lacked} if value is not None else {}
+        lacked = [name for name, (_, apart) in self.back.items() if apart > self.limit]
+        factors = (
+            {name: factor_of(value, self.known[name], self._alike) for name in lacked} if value is not None else {}
+        )
         near = [(one, name) for name, one in factors.items() if one is not None and one > 0]
         if not near:
             return None
@@ -203,3 +237,8 @@ def _found(node: ComparedNode, name: Name, statement: str, proof: Sequence[str])
 
 def _named(node: ComparedNode) -> str:
     return f"{node.key} ({node.source})" if node.source else node.key
+
+
+def _kind(operator: str) -> str:
+    """Return an operator's name without what says of how many axes it is: that of conv2d and Conv is the same."""
+    return re.sub("[123]d$", "", plain_name(operator))

@@ -1,8 +1,7 @@
 """A program of any format as a comparison sees it: its nodes, what they read and give, and every value in float64."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,7 @@ from kokoro_nb.inspection.onnx_nodes import OnnxNode, freeing, last_readers, nod
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, widened
 from kokoro_nb.inspection.value_types import Value
 from kokoro_nb.inspection.whole_file import named_constants
-from kokoro_nb.locate.culprit import Name
-from kokoro_nb.markup import number
 from kokoro_nb.traces.operators import CONSTANT, Operator
-from kokoro_nb.traces.parity import of_peak
 
 Observe = Callable[[str, Value], object]
 ROUNDING = ("QuantizeLinear", "DynamicQuantizeLinear")
@@ -45,7 +41,7 @@ class ComparedNode:
     source : str
         File and line of the code that calls it; empty where the format does not say.
     rounds : bool
-        Whether what it gives is rounded to integers of a few bits.
+        Whether what it gives is rounded to integers of a few bits, or made of such integers.
     """
 
     index: int
@@ -93,6 +89,7 @@ def of_onnx(file: OnnxFile) -> ComparedProgram:
     """Return an ONNX file for a comparison; values of nodes without a definition are left out."""
     nodes = nodes_of(file.model.graph)
     known = named_constants(file)
+    rounded = {node.outputs[0]: node.reads[0] for node in nodes if node.proto.op_type == ROUNDING[0]}
 
     def compute(inputs: Mapping[str, np.ndarray], observe: Observe) -> None:
         values: dict[str, Value] = {name: widened(value) for name, value in inputs.items()}
@@ -109,7 +106,7 @@ def of_onnx(file: OnnxFile) -> ComparedProgram:
         file.path.name,
         tuple(value.name for value in file.inputs),
         tuple(value.name for value in file.model.graph.output),
-        tuple(_of_node(node, known) for node in nodes),
+        tuple(_of_node(node, known, rounded) for node in nodes),
         compute,
         next((node.key for node in nodes if node.is_random), ""),
         tuple(
@@ -121,11 +118,11 @@ def of_onnx(file: OnnxFile) -> ComparedProgram:
     )
 
 
-def _of_node(node: OnnxNode, known: Mapping[str, np.ndarray]) -> ComparedNode:
+def _of_node(node: OnnxNode, known: Mapping[str, np.ndarray], rounded: Mapping[str, str]) -> ComparedNode:
     attributes = {name: one for name, one in OnnxCall(node.proto, {}).attributes.items() if isinstance(one, PLAIN)}
     constants = tuple((name, known[name]) if name in known else None for name in node.proto.input)
-    reads = tuple(name for name in node.reads if name not in known)
-    rounds = node.proto.op_type in ROUNDING
+    reads = tuple(rounded.get(name, name) for name in node.reads if name not in known)
+    rounds = node.proto.op_type in ROUNDING or any(name in rounded for name in node.reads)
     return ComparedNode(node.index, node.key, node.operator, reads, node.outputs, constants, attributes, rounds=rounds)
 
 
@@ -174,127 +171,3 @@ def _constants(exported: Exported, operator: Operator) -> tuple[tuple[str, np.nd
     numbers = exported.specification.numbers(operator.name)
     found += [(name, np.asarray(value)) for name, value in numbers.items() if isinstance(value, float)]
     return tuple(found)
-
-
-CHANGED = 2.0**-9  # of a constant: two roundings to float16
-
-
-def changed_parameters(
-    reference: ComparedProgram, candidate: ComparedProgram
-) -> Iterator[tuple[ComparedNode, ComparedNode]]:
-    """Yield the nodes that read constants alone, and not quite those of their counterpart, each with that.
-
-    Such as integer weights whose scale is another: what they give has no inputs by which it could be paired. The
-    counterpart is of the same operator, and its largest constant is the same. Where there is one whose constants are
-    all the same, nothing is changed. Of nodes whose largest constant the other program does not have, and that are
-    left over on both sides, those of one operator and shape are counterparts in the order in which they stand.
-    """
-    there = [one for one in reference.nodes if not one.reads and any(one.constants)]
-    here = [one for one in candidate.nodes if not one.reads and any(one.constants)]
-    alike: dict[tuple[str, bytes], list[ComparedNode]] = {}
-    for other in there:
-        alike.setdefault((other.operator, _largest(other).tobytes()), []).append(other)
-    left: dict[tuple[str, tuple[int, ...]], list[ComparedNode]] = {}
-    own = {(node.operator, _largest(node).tobytes()) for node in here}
-    for other in there:
-        if (other.operator, _largest(other).tobytes()) not in own:
-            left.setdefault((other.operator, _largest(other).shape), []).append(other)
-    for node in here:
-        others = alike.get((node.operator, _largest(node).tobytes()), [])
-        if not others:
-            others = left.get((node.operator, _largest(node).shape), [])[:1]
-            del left.get((node.operator, _largest(node).shape), [])[:1]
-        if others and all(next(differing(one, node), None) is not None for one in others):
-            yield node, others[0]
-
-
-def _largest(node: ComparedNode) -> np.ndarray:
-    arrays = [one[1] for one in node.constants if one is not None]
-    return sorted(arrays, key=lambda array: array.size)[-1]
-
-
-def _both(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[str, np.ndarray, str, np.ndarray]]:
-    """Yield name and values of each constant of the one and of the other, argument by argument, in float64."""
-    for theirs, ours in zip(other.constants, node.constants, strict=False):
-        if theirs is not None and ours is not None:
-            yield theirs[0], theirs[1].astype(np.float64), ours[0], ours[1].astype(np.float64)
-
-
-def differing(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[Name, str]]:
-    """Say which constants differ, argument by argument, and then which attributes, with what each is a case of."""
-    for there, right, here, value in _both(other, node):
-        if right.shape != value.shape:
-            yield "changed constant", f"the constant '{here}' has the shape {value.shape}, there {right.shape}"
-            continue
-        count = _changed(value, right)
-        if count:
-            place = np.unravel_index(int(np.argmax(np.abs(value - right))), right.shape)
-            values = f"{number(value[place])} in place of {number(right[place])}{called(there, here)}"
-            words = f"the constant '{here}' is {values} ({count:,} of {value.size:,} values differ)"
-            yield "changed constant", words
-    theirs, ours = other.attributes, node.attributes
-    for name in sorted(set(theirs) | set(ours)):
-        if theirs.get(name) != ours.get(name):
-            words = f"the attribute {name} is {ours.get(name, 'not set')} in place of {theirs.get(name, 'not set')}"
-            yield "operator lowered as another", words
-
-
-def largest_change(other: ComparedNode, node: ComparedNode) -> float:
-    """Return by how much a constant differs at most, as a share of its peak; infinite where a shape differs."""
-    shares = [0.0]
-    for _, right, _, value in _both(other, node):
-        if right.shape != value.shape:
-            return float("inf")
-        shares.append(of_peak(np.abs(value - right).max(initial=0.0), np.abs(right).max(initial=0.0)))
-    return float(np.max(shares))
-
-
-def foreign_constants(other: ComparedNode, node: ComparedNode, region: Sequence[ComparedNode]) -> Iterator[str]:
-    """Say which constants of a node the other one has not in any order, though it has one of that size.
-
-    What the other one has and another node of the region has as well was only moved.
-    """
-    near = [_sorted(one) for each in region for one in each.constants if one is not None and each is not node]
-    theirs = [(one[0], _sorted(one)) for one in other.constants if one is not None]
-    theirs = [
-        one for one in theirs if not any(_changed(each, one[1]) == 0 for each in near if each.size == one[1].size)
-    ]
-    for ours in node.constants:
-        if ours is None or ours[1].dtype.kind != "f" or ours[1].size == 1:
-            continue  # a number may be written as two factors there
-        value = _sorted(ours)
-        like = [one for one in theirs if one[1].size == value.size]
-        counts = np.array([_changed(value, one) for _, one in like])
-        if counts.all() and counts.size:
-            name, one = like[int(np.argmin(counts))]
-            place = int(np.argmax(np.abs(value - one)))
-            there = called(name, ours[0])
-            values = f"{number(value[place])} in place of {number(one[place])}{there}, both in the order of size"
-            yield f"the constant '{ours[0]}' is {values} ({counts.min():,} of {value.size:,} values differ)"
-
-
-def other_number(other: ComparedNode, node: ComparedNode, factor: float) -> tuple[str, float, str, float] | None:
-    """Return name and value of a constant of one element of each, whose quotient is the factor between the results."""
-    theirs, ours = (
-        [(name, float(array.reshape(()))) for name, array in filter(None, one.constants) if array.size == 1]
-        for one in (other, node)
-    )
-    for (there, right), (here, value) in product(theirs, ours):
-        quotient = value / right if right else 0.0
-        if quotient and min(abs(factor / quotient - 1), abs(factor * quotient - 1)) <= CHANGED:
-            return there, right, here, value
-    return None
-
-
-def called(there: str, here: str) -> str:
-    """Return the name of the other one's constant, where it has another."""
-    return "" if there == here else f" of '{there}'"
-
-
-def _sorted(constant: tuple[str, np.ndarray]) -> np.ndarray:
-    return np.sort(constant[1].astype(np.float64), axis=None)
-
-
-def _changed(value: np.ndarray, right: np.ndarray) -> int:
-    """Return how many values differ by more than rounding of a constant."""
-    return int((np.abs(value - right) > CHANGED * np.abs(right)).sum())

@@ -100,7 +100,10 @@ def three_sets(inputs: Mapping[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
 
 
 def varied(inputs: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
-    """Return other inputs of the same shapes: floats drawn at the level of those given, integers in another order."""
+    """Return other inputs of the same shapes: floats drawn at the level of those given, integers in another order.
+
+    Integers that are all the same have no other order: every second one is 0 then.
+    """
     draw = np.random.default_rng(seed)
     found = {}
     for name, array in inputs.items():
@@ -108,7 +111,8 @@ def varied(inputs: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]
             noise = draw.standard_normal(array.shape)
             found[name] = (float(array.mean()) + (float(array.std()) or 1.0) * noise).astype(array.dtype)
         elif array.dtype.kind in "iu" and array.size > 1:
-            found[name] = draw.permuted(array.reshape(-1)).reshape(array.shape)
+            flat = array.reshape(-1) * (np.arange(array.size) % 2 if np.ptp(array) == 0 else 1)
+            found[name] = draw.permuted(flat).reshape(array.shape).astype(array.dtype)
         else:
             found[name] = array
     return found

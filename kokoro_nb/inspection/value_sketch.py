@@ -44,6 +44,11 @@ class ValueSketch:
         """Return what a value is known by on several sets of inputs."""
         return cls(parts[0].size, *map(np.concatenate, zip(*((one.points, one.images) for one in parts), strict=True)))
 
+    @property
+    def flags(self) -> bool:
+        """Whether it has no elements but 0 and 1."""
+        return bool(np.isin(self.points, (0.0, 1.0)).all())
+
     def differs(self, other: "ValueSketch") -> float:
         """Return the root mean square of the difference, element by element, over that of `other`; about a fifth off.
 
@@ -69,11 +74,15 @@ class ValueSketch:
 
 
 def sketches(program: ComparedProgram, inputs: Sequence[Mapping[str, np.ndarray]]) -> dict[str, ValueSketch]:
-    """Compute a program in float64 and return what its floats and flags are known by, in the order of execution."""
+    """Compute a program in float64 and return what its values are known by, in the order of execution.
+
+    Integers are known where they are outputs: those on the way are lengths and places, which need not be the same.
+    """
     parts: dict[str, list[ValueSketch]] = {}
 
     def note(name: str, value: Value) -> None:
-        if isinstance(value, np.ndarray) and value.dtype.kind in "fb" and value.size:
+        kinds = "fbiu" if name in program.outputs else "fb"
+        if isinstance(value, np.ndarray) and value.dtype.kind in kinds and value.size:
             parts.setdefault(name, []).append(ValueSketch.of(value.astype(np.float64, copy=False)))
 
     for one in inputs:
@@ -125,24 +134,27 @@ def nearest(values: Mapping[str, ValueSketch], others: Mapping[str, ValueSketch]
     return found
 
 
-def scaled(value: ValueSketch, right: ValueSketch) -> list[str]:
-    """Say so if the value is the right one times a number, or plus one."""
-    factor = factor_of(value, right)
+def scaled(value: ValueSketch, right: ValueSketch, limit: float = 1e-3) -> list[str]:
+    """Say so if the value is the right one times a number, or plus one, up to a share of the level."""
+    factor = factor_of(value, right, limit)
+    if factor == 0:
+        return ["its result is 0"]
     if factor is not None:
         return [f"its result is exactly {number(factor)} times what it is there"]
     if value.size != right.size or not (np.isfinite(value.points).all() and np.isfinite(right.points).all()):
         return []
     shift = float((value.points - right.points).mean())
-    if right.points.any() and np.abs(value.points - right.points - shift).max() <= 1e-3 * abs(shift):
+    if right.points.any() and np.abs(value.points - right.points - shift).max() <= limit * abs(shift):
         return [f"its result is what it is there plus {number(shift)}"]
     return []
 
 
-def factor_of(value: ValueSketch, right: ValueSketch) -> float | None:
-    """Return by which number one value is the other; None if by none."""
+def factor_of(value: ValueSketch, right: ValueSketch, limit: float = 1e-3) -> float | None:
+    """Return by which number one value is the other; None if by none, or by one so near 1 that it explains nothing."""
     if value.size != right.size or not (np.isfinite(value.points).all() and np.isfinite(right.points).all()):
         return None
     level = float(np.sqrt(np.square(right.points).mean()))
     factor = float(value.points @ right.points / (right.points @ right.points)) if level else 0.0
-    same = level and np.abs(value.points - factor * right.points).max() <= 1e-3 * level * abs(factor)
+    room = limit * level * np.minimum(np.abs(factor), np.abs(factor - 1))
+    same = level and np.abs(value.points - factor * right.points).max() <= room
     return factor if same else None

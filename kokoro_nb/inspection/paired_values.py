@@ -1,4 +1,4 @@
-"""Two programs on the same inputs: which values of the one are values of the other, and which nodes part.
+"""Two programs on the same inputs: values are paired by what they are, and the nodes at which the pairs end.
 
 Both are computed in float64 by their own definitions, so that no runtime is in between. Names do not count, nor does
 the order of the elements: a value is known by its size and by what its elements are, sorted. Programs that are written
@@ -14,13 +14,16 @@ from typing import Self
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram, differing, largest_change
+from kokoro_nb.inspection.compared_constants import differing, largest_change, same_weight
+from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram
 from kokoro_nb.inspection.value_sketch import ValueSketch, nearest, sketches
 from kokoro_nb.inspection.value_types import Arrays
 
 APART = 0.01  # of its root mean square: what rounding of constants to 16 bits does to a value is below it
 OTHER = 0.05  # of its root mean square, element by element: what rounding of constants to 8 bits does is below it
 REPLACED = 0.25  # of a constant's peak: what rounding to 4 bits does to it (1/14) is below it
+EXACT = 2e-5  # of its root mean square: more than another order of summation or a number of float32 makes of a value
+EXACTLY = 1e-9  # of its root mean square: two results in float64 of constants of the same bits
 TIMES = 20.0  # how much further apart than what went into it a result must be
 SAME = 1e-6  # of the root mean square: two files in float64 that mean the same
 _FORGETTING = "clip where max min relu sign floor ceil round cast greater less equal argmax"
@@ -32,26 +35,8 @@ REGROUPED = frozenset(("mul", "add", "sub", "div", "matmul"))
 """Operators of which a chain may be written in another order: results on the way differ, and nothing is wrong."""
 
 
-def same_inputs(reference: ComparedProgram, candidate: ComparedProgram, inputs: Arrays) -> dict[str, np.ndarray]:
-    """Return inputs of `candidate` under the names of `reference`: by name if it has the same, else in order.
-
-    Raises
-    ------
-    InputError
-        If the two do not take the same number of inputs.
-    """
-    if set(reference.inputs) == set(inputs):
-        return {name: inputs[name] for name in reference.inputs}
-    if len(reference.inputs) != len(inputs):
-        raise InputError(
-            f"{reference.label} takes {len(reference.inputs)} inputs, {candidate.label} {len(inputs)}; they cannot be "
-            "compared."
-        )
-    return dict(zip(reference.inputs, inputs.values(), strict=True))
-
-
 @dataclass(frozen=True, eq=False)
-class Pairing:
+class PairedValues:
     """Two programs whose values are paired: each value's nearest in the other one."""
 
     reference: ComparedProgram
@@ -62,10 +47,11 @@ class Pairing:
     back: Mapping[str, tuple[str, float]]
     first: Mapping[str, str]
     inputs: Sequence[Arrays]
+    limit: float = APART
 
     @classmethod
     def of(cls, reference: ComparedProgram, candidate: ComparedProgram, inputs: Sequence[Arrays]) -> Self:
-        """Compute two programs in float64 and pair their values.
+        """Compute two programs in float64 and pair their values; none where the candidate draws at random.
 
         Parameters
         ----------
@@ -93,13 +79,6 @@ class Pairing:
                 pairs[one] = (other, own[one].differs(known[other]))
         return cls(reference, candidate, known, own, pairs, back, first, inputs)
 
-    @cached_property
-    def outputs_apart(self) -> float:
-        """Return how far the floats among the outputs are from those of the reference, in order, element by element."""
-        pairs = zip(self.candidate.outputs, self.reference.outputs, strict=False)
-        both = [(self.own[a], self.known[b]) for a, b in pairs if a in self.own and b in self.known]
-        return float(np.max([one.differs(other) for one, other in both], initial=0.0))
-
     @property
     def unrelated(self) -> bool:
         """Whether the candidate has neither a value nor a constant of the reference, and gives something else.
@@ -126,14 +105,23 @@ class Pairing:
 
     def parting(self) -> Iterator[ComparedNode]:
         """Yield the nodes that part for good: first those that an output shows, then those that something masks."""
-        ahead = _unpaired_ahead(self.candidate, self.pairs)
+        ahead = _unpaired_ahead(self.candidate, self.pairs, self.limit)
         ends = set(self.candidate.outputs)
         begun = [node for node in self.candidate.nodes if self._begins(node)]
         yield from (node for node in begun if ends & {name for one in node.outputs for name in ahead[one]})
+        if self.limit != APART:
+            return
         for node in begun:
-            regrouped = _plain(node.operator) in REGROUPED
+            regrouped = plain_name(node.operator) in REGROUPED
             if self._is_forgotten(node, ahead) or (not regrouped and self.counterparts(node, whole=True)):
                 yield node
+
+    @cached_property
+    def outputs_apart(self) -> float:
+        """Return how far the floats among the outputs are from those of the reference, in order, element by element."""
+        pairs = zip(self.candidate.outputs, self.reference.outputs, strict=False)
+        both = [(self.own[a], self.known[b]) for a, b in pairs if a in self.own and b in self.known]
+        return float(np.max([one.differs(other) for one, other in both], initial=0.0))
 
     def unlike(self) -> Iterator[ComparedNode]:
         """Yield the nodes whose result the reference has nowhere, and that an output shows, whatever they read.
@@ -143,12 +131,11 @@ class Pairing:
         limits: dict[str, float] = {}  # of each value that is made so: how far rounding of the constants may put it
         for node in self.candidate.nodes:
             if limits.keys() >= set(node.reads) and any(node.constants):
-                limits |= dict.fromkeys(node.outputs, REPLACED if _plain(node.operator) in REBUILDING else APART)
-        folded = nearest(
-            {name: self.own[name] for name in limits.keys() & set(self.own)}, self._constants(self.reference)
-        )
+                limits |= dict.fromkeys(node.outputs, REPLACED if plain_name(node.operator) in REBUILDING else APART)
+        made = {name: self.own[name] for name in limits.keys() & set(self.own)}
+        folded = nearest(made, self._constants(self.reference))
         alike = {name: (other, 0.0) for name, (other, apart) in folded.items() if apart <= limits[name]}
-        ahead, ends = _unpaired_ahead(self.candidate, {**self.pairs, **alike}), set(self.candidate.outputs)
+        ahead, ends = _unpaired_ahead(self.candidate, {**self.pairs, **alike}, self.limit), set(self.candidate.outputs)
         for node in self.candidate.nodes:
             if any(ends & ahead[name] for name in node.outputs):
                 yield node
@@ -197,23 +184,27 @@ class Pairing:
         unpaired = {name for one in node.outputs for name in ahead[one]}
         there = {name: one.operator for one in self.reference.nodes for name in one.outputs}
         for reader in self.candidate.nodes:
-            kind = _plain(reader.operator)
-            if kind in FORGETTING and unpaired & set(reader.reads) and _plain(node.operator) not in FORGETTING:
+            kind = plain_name(reader.operator)
+            if kind in FORGETTING and unpaired & set(reader.reads) and plain_name(node.operator) not in FORGETTING:
                 twins = (self.pairs[name] for name in reader.outputs if name in self.pairs)
-                if any(apart <= APART and _plain(there.get(twin, "")) == kind for twin, apart in twins):
+                if any(apart <= self.limit and plain_name(there.get(twin, "")) == kind for twin, apart in twins):
                     return True
         return False
 
     def _begins(self, node: ComparedNode) -> bool:
         """Return whether the reference has what goes into a node and not what it gives."""
-        read = [self.pairs[name][1] for name in node.reads if name in self.pairs]
+        read = [self.pairs[name][1] for name in node.reads if name in self.pairs and not self._is_flag_alone(name)]
         given = [name for name in node.outputs if name in self.pairs]
-        if not given or not read or any(apart > APART for apart in read):
+        if not given or not read or any(apart > (EXACTLY if self.limit == EXACT else self.limit) for apart in read):
             return False  # of what is made of integers alone it is not known whether they are the same
-        if node.rounds and not any(one.rounds for one in self.reference.nodes):
+        if node.rounds and self.limit != REPLACED and not any(one.rounds for one in self.reference.nodes):
             return False  # a quantised file of one that is not
         apart = self.pairs[given[0]][1]
-        return apart > APART and apart > TIMES * float(np.max(read, initial=SAME))
+        return apart > np.maximum(self.limit, np.minimum(TIMES * np.max(read, initial=SAME), REPLACED))
+
+    def _is_flag_alone(self, name: str) -> bool:
+        """Return whether a value is made of flags that the reference has not: it may say the opposite there."""
+        return self.own[name].flags and self.pairs[name][1] > self.limit
 
     def counterparts(self, node: ComparedNode, whole: bool = False) -> list[ComparedNode]:
         """Return the nodes of the reference that read the same, those of the same operator first.
@@ -221,32 +212,28 @@ class Pairing:
         With `whole`, those alone that are of the same operator and read the same and nothing else.
         """
         read = self.paired_reads(node)
-        found = [
-            one for one in self.reference.nodes if read & self.reads_of(one) and set(one.outputs) & set(self.known)
-        ]
         if whole:
-            return [one for one in found if one.operator == node.operator and read == self.reads_of(one)]
-        return sorted(
-            found,
-            key=lambda one: (
-                one.operator != node.operator,
-                not self.is_missing(one),
-                -len(read & self.reads_of(one)),
-            ),
-        )
+            like = [one for one in self.reference.nodes if one.operator == node.operator]
+            return [one for one in like if read and read == self.read_by(one)]
+        found = [
+            (not same_weight(one, node), one.operator != node.operator, not self.is_missing(one), -len(common), k)
+            for k, one in enumerate(self.reference.nodes)
+            if (common := read & self.read_by(one)) or same_weight(one, node)
+        ]
+        return [self.reference.nodes[k] for *_, k in sorted(found)]
 
     def paired_reads(self, node: ComparedNode) -> set[str]:
         """Return what a node of the candidate reads and the reference has, by the names there."""
         pairs = (self.pairs[name] for name in node.reads if name in self.pairs)
-        return {other for other, apart in pairs if apart <= APART}
+        return {other for other, apart in pairs if apart <= self.limit}
 
-    def reads_of(self, node: ComparedNode) -> set[str]:
+    def read_by(self, node: ComparedNode) -> set[str]:
         """Return what a node of the reference reads, each by the first value that is the same in another order."""
         return {self.first[name] for name in node.reads if name in self.first}
 
     def counterpart(self, node: ComparedNode) -> str:
         """Return the operator of the reference in whose place a node stands: the first that the candidate lacks."""
-        ahead, ends = _unpaired_ahead(self.reference, self.back), set(self.reference.outputs)
+        ahead, ends = _unpaired_ahead(self.reference, self.back, self.limit), set(self.reference.outputs)
         folded: set[str] = set()  # what is made of constants alone
         lacked = []
         for one in self.reference.nodes:
@@ -258,13 +245,31 @@ class Pairing:
 
     def is_missing(self, node: ComparedNode) -> bool:
         """Return whether the candidate has nothing like the result of a node of the reference."""
-        return any(self.back[name][1] > APART for name in node.outputs if name in self.back)
+        return any(self.back[name][1] > self.limit for name in node.outputs if name in self.back)
 
 
-def _plain(operator: str) -> str:
+def same_inputs(reference: ComparedProgram, candidate: ComparedProgram, inputs: Arrays) -> dict[str, np.ndarray]:
+    """Return inputs of `candidate` under the names of `reference`: by name if it has the same, else in order.
+
+    Raises
+    ------
+    InputError
+        If the two do not take the same number of inputs.
+    """
+    if set(reference.inputs) == set(inputs):
+        return {name: inputs[name] for name in reference.inputs}
+    if len(reference.inputs) != len(inputs):
+        raise InputError(
+            f"{reference.label} takes {len(reference.inputs)} inputs, {candidate.label} {len(inputs)}; they cannot be "
+            "compared."
+        )
+    return dict(zip(reference.inputs, inputs.values(), strict=True))
+
+
+def plain_name(operator: str) -> str:
     """Return an operator's name without its domain and overload, in small letters.
 
-    >>> _plain("aten.clamp.default"), _plain("com.microsoft.Clip"), _plain("Where")
+    >>> plain_name("aten.clamp.default"), plain_name("com.microsoft.Clip"), plain_name("Where")
     ('clip', 'clip', 'where')
     """
     parts = operator.lower().replace("::", ".").split(".")
@@ -272,7 +277,9 @@ def _plain(operator: str) -> str:
     return "clip" if name == "clamp" else name
 
 
-def _unpaired_ahead(program: ComparedProgram, pairs: Mapping[str, tuple[str, float]]) -> dict[str, set[str]]:
+def _unpaired_ahead(
+    program: ComparedProgram, pairs: Mapping[str, tuple[str, float]], limit: float
+) -> dict[str, set[str]]:
     """Return for each value those that are made of it through unpaired values alone, itself included if it is one."""
     readers: dict[str, set[str]] = {}
     for node in program.nodes:
@@ -281,6 +288,6 @@ def _unpaired_ahead(program: ComparedProgram, pairs: Mapping[str, tuple[str, flo
     ahead: dict[str, set[str]] = {}
     for node in reversed(program.nodes):
         for name in node.outputs:
-            apart = pairs[name][1] > APART if name in pairs else False
+            apart = pairs[name][1] > limit if name in pairs else False
             ahead[name] = {name}.union(*(ahead.get(one, set()) for one in readers.get(name, ()))) if apart else set()
     return ahead

@@ -1,0 +1,209 @@
+"""How the constants of two nodes differ: which are others, which were folded, moved, or written in another order."""
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+import numpy as np
+
+from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram
+from kokoro_nb.locate.culprit import Name
+from kokoro_nb.markup import number
+from kokoro_nb.traces.parity import of_peak
+
+CHANGED = 2.0**-9  # of a constant: two roundings to float16
+UNCHANGED = 2.0**-20  # the same of float32
+WIDE = frozenset(("float32", "float64", "int32", "int64", "bool"))
+ROUNDED = 1 / 14  # of its peak: what rounding to 4 bits does to it
+LARGE = 8  # elements of a constant that is no number
+CHANNEL = 4  # elements of a channel from which it is told from others by their ratios
+FOLDED = 0.01  # of a channel's norm: what rounding to float16 does to it is below it
+
+
+def same_constants(reference: ComparedProgram, candidate: ComparedProgram) -> bool:
+    """Return whether no constant of `candidate` is of few bits, or one of the reference rounded to few.
+
+    One that is folded has its like nowhere.
+    """
+    own, theirs = (
+        [one[1] for node in program.nodes for one in node.constants if one is not None]
+        for program in (candidate, reference)
+    )
+    known: dict[int, list[np.ndarray]] = {}
+    for array in theirs:
+        known.setdefault(array.size, []).append(_measures(array))
+    for array in own:
+        if array.dtype.name not in WIDE:
+            return False
+        apart = [float(np.max(np.abs(_measures(array) / one - 1))) for one in known.get(array.size, [])]
+        if array.size >= LARGE and UNCHANGED < np.min(apart, initial=np.inf) <= ROUNDED:
+            return False
+    return True
+
+
+def _measures(array: np.ndarray) -> np.ndarray:
+    """Return the ends and the norm of a constant, none of them 0."""
+    found = np.array([array.min(initial=0), array.max(initial=0), np.linalg.norm(array.astype(np.float64))])
+    return np.where(found == 0, np.finfo(np.float64).tiny, found)
+
+
+def changed_parameters(
+    reference: ComparedProgram, candidate: ComparedProgram
+) -> Iterator[tuple[ComparedNode, ComparedNode]]:
+    """Yield the nodes that read constants alone, and not quite those of their counterpart, each with that.
+
+    Such as integer weights whose scale is another: what they give has no inputs by which it could be paired. The
+    counterpart is of the same operator, and its largest constant is the same. Where there is one whose constants are
+    all the same, nothing is changed. Of nodes whose largest constant the other program does not have, and that are
+    left over on both sides, those of one operator and shape are counterparts in the order in which they stand.
+    """
+    there = [one for one in reference.nodes if not one.reads and any(one.constants)]
+    here = [one for one in candidate.nodes if not one.reads and any(one.constants)]
+    alike: dict[tuple[str, bytes], list[ComparedNode]] = {}
+    for other in there:
+        alike.setdefault((other.operator, _largest(other).tobytes()), []).append(other)
+    left: dict[tuple[str, tuple[int, ...]], list[ComparedNode]] = {}
+    own = {(node.operator, _largest(node).tobytes()) for node in here}
+    for other in there:
+        if (other.operator, _largest(other).tobytes()) not in own:
+            left.setdefault((other.operator, _largest(other).shape), []).append(other)
+    for node in here:
+        others = alike.get((node.operator, _largest(node).tobytes()), [])
+        if not others:
+            others = left.get((node.operator, _largest(node).shape), [])[:1]
+            del left.get((node.operator, _largest(node).shape), [])[:1]
+        if others and all(next(differing(one, node), None) is not None for one in others):
+            yield node, others[0]
+
+
+def _largest(node: ComparedNode) -> np.ndarray:
+    arrays = [one[1] for one in node.constants if one is not None]
+    return sorted(arrays, key=lambda array: array.size)[-1]
+
+
+def same_weight(other: ComparedNode, node: ComparedNode) -> bool:
+    """Return whether the largest constant of a node is the other's, in any order."""
+    if not all(any(one is not None for one in each.constants) for each in (other, node)):
+        return False
+    theirs, mine = _largest(other), _largest(node)
+    return mine.size == theirs.size >= LARGE and not _changed(_sorted(mine), _sorted(theirs))
+
+
+def _both(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[str, np.ndarray, str, np.ndarray]]:
+    """Yield name and values of each constant of the one and of the other, argument by argument, in float64."""
+    for theirs, ours in zip(other.constants, node.constants, strict=False):
+        if theirs is not None and ours is not None:
+            yield theirs[0], theirs[1].astype(np.float64), ours[0], ours[1].astype(np.float64)
+
+
+def differing(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[Name, str]]:
+    """Say which constants differ, argument by argument, and then which attributes, with what each is a case of."""
+    for there, right, here, value in _both(other, node):
+        if right.shape != value.shape:
+            yield "changed constant", f"the constant '{here}' has the shape {value.shape}, there {right.shape}"
+            continue
+        count = _changed(value, right)
+        if count and not _changed(_sorted(value), _sorted(right)):
+            yield "changed layout or shift", f"the constant '{here}' has its values in another order"
+        elif count:
+            place = np.unravel_index(int(np.argmax(np.abs(value - right))), right.shape)
+            values = f"{number(value[place])} in place of {number(right[place])}{called(there, here)}"
+            words = f"the constant '{here}' is {values} ({count:,} of {value.size:,} values differ)"
+            yield "changed constant", words
+    theirs, ours = other.attributes, node.attributes
+    for name in sorted(set(theirs) | set(ours)):
+        if theirs.get(name) != ours.get(name):
+            words = f"the attribute {name} is {ours.get(name, 'not set')} in place of {theirs.get(name, 'not set')}"
+            yield "operator lowered as another", words
+
+
+def largest_change(other: ComparedNode, node: ComparedNode) -> float:
+    """Return by how much a constant differs at most, as a share of its peak; infinite where a shape differs."""
+    shares = [0.0]
+    for _, right, _, value in _both(other, node):
+        if right.shape != value.shape:
+            return float("inf")
+        shares.append(of_peak(np.abs(value - right).max(initial=0.0), np.abs(right).max(initial=0.0)))
+    return float(np.max(shares))
+
+
+def foreign_constants(
+    other: ComparedNode, node: ComparedNode, region: Sequence[ComparedNode], there: Sequence[ComparedNode]
+) -> Iterator[str]:
+    """Say which constants of a node the nodes of the reference, `there`, do not have in any order.
+
+    They stand for one of that size of the other node, which nothing else of the region has: that was only moved. Where
+    a norm was folded into a constant, neither it nor one beside it is comparable.
+    """
+    near = [_sorted(one[1]) for each in region for one in each.constants if one is not None and each is not node]
+    known = [one[1] for each in there for one in each.constants if one is not None]
+    theirs = [(one[0], _sorted(one[1])) for one in other.constants if one is not None]
+    theirs = [
+        one for one in theirs if not any(_changed(each, one[1]) == 0 for each in near if each.size == one[1].size)
+    ]
+    mine = [one for one in node.constants if one is not None and one[1].dtype.kind == "f" and one[1].size > 1]
+    weights = [one[1] for one in other.constants if one is not None]
+    if any(is_folded(ours, one) and not _is_multiple(ours, one) for _, ours in mine for one in weights):
+        return
+    for ours in mine:  # a number may be written as two factors there
+        value = _sorted(ours[1])
+        if any(_changed(value, _sorted(one)) == 0 for one in known if one.size == value.size):
+            continue
+        like = [one for one in theirs if one[1].size == value.size]
+        counts = np.array([_changed(value, one) for _, one in like])
+        if counts.all() and counts.size:
+            name, one = like[int(np.argmin(counts))]
+            place = int(np.argmax(np.abs(value - one)))
+            values = f"{number(value[place])} in place of {number(one[place])}{called(name, ours[0])}"
+            share = f"({counts.min():,} of {value.size:,} values differ)"
+            yield f"the constant '{ours[0]}' is {values}, both in the order of size {share}"
+
+
+def _is_multiple(array: np.ndarray, other: np.ndarray) -> bool:
+    """Return whether an array has the elements of another times one number, in any order."""
+    mine, theirs = _sorted(np.abs(array)), _sorted(np.abs(other))
+    return bool(np.allclose(mine * np.linalg.norm(theirs), theirs * np.linalg.norm(mine), rtol=CHANGED, atol=0))
+
+
+def is_folded(tensor: np.ndarray, weight: np.ndarray) -> bool:
+    """Return whether each channel of a tensor is a multiple of one of the weight, whatever the order within it.
+
+    It is where a norm was folded into the weight.
+    """
+    return tensor.size == weight.size and any(
+        weight.size >= CHANNEL * weight.shape[one] == CHANNEL * tensor.shape[two]
+        and np.allclose(_channels(tensor, two), _channels(weight, one), atol=FOLDED)
+        for one, two in product(range(weight.ndim), range(tensor.ndim))
+    )
+
+
+def _channels(array: np.ndarray, axis: int) -> np.ndarray:
+    """Return the sizes of the elements of each channel in order, of norm 1."""
+    rows = np.sort(np.abs(np.moveaxis(array.astype(np.float64), axis, 0).reshape(array.shape[axis], -1)), axis=1)
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float64).tiny)
+
+
+def other_number(other: ComparedNode, node: ComparedNode, factor: float) -> tuple[str, float, str, float] | None:
+    """Return name and value of a constant of one element of each, whose quotient is the factor between the results."""
+    theirs, ours = (
+        [(name, float(array.reshape(()))) for name, array in filter(None, one.constants) if array.size == 1]
+        for one in (other, node)
+    )
+    for (there, right), (here, value) in product(theirs, ours):
+        quotient = value / right if right else 0.0
+        if quotient and min(abs(factor / quotient - 1), abs(factor * quotient - 1)) <= CHANGED:
+            return there, right, here, value
+    return None
+
+
+def called(there: str, here: str) -> str:
+    """Return the name of the other one's constant, where it has another."""
+    return "" if there == here else f" of '{there}'"
+
+
+def _sorted(array: np.ndarray) -> np.ndarray:
+    return np.sort(array.astype(np.float64), axis=None)
+
+
+def _changed(value: np.ndarray, right: np.ndarray) -> int:
+    """Return how many values differ by more than rounding of a constant."""
+    return int((np.abs(value - right) > CHANGED * np.abs(right)).sum())
