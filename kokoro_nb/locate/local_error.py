@@ -21,7 +21,7 @@ from kokoro_nb.traces.parity import of_peak
 from kokoro_nb.traces.trace import Meaning, Trace
 
 ROUNDINGS = 16  # how many times the measured effect of rounding is allowed: one draw of it may be a small one
-THROUGH = 1  # how many times what bounded rounding before it does to a result: a bound is nine deviations already
+THROUGH = 1.01  # how many times what bounded rounding before it does to a result: a bound is nine deviations already
 COARSELY = 2  # times what the largest rounding of inputs does to a channel, each to one side or the other by lot
 UNITS = 4  # and how many units in the last place of the channel's peak
 SILENT = 0.01  # of the tensor's peak: a channel below it is measured by that
