@@ -6,6 +6,7 @@ that torch is giving up.
 
 import logging
 import re
+import warnings
 
 KNOWN = {
     "torchao": re.compile(r"Failed to load \S+\.so: "),
@@ -15,6 +16,8 @@ KNOWN = {
 
 def silence_known_warnings() -> None:
     """Drop the messages in `KNOWN` from now on; every other message of these loggers is shown as before."""
+    # copying a program goes through torch's own deprecated check
+    warnings.filterwarnings("ignore", r"`isinstance\(treespec, LeafSpec\)` is deprecated", FutureWarning)
     for name in KNOWN:
         logger = logging.getLogger(name)
         if _is_news not in logger.filters:

@@ -58,7 +58,7 @@ class Failure:
     source: str = ""
 
     def __str__(self) -> str:
-        words = f"{self.backend} failed when {self.rung}: {self.error}: {_first_line(self.message)}"
+        words = f"{self.backend} failed when {self.rung}: {self.error}: {_first_line(self.message)}".rstrip(".")
         return f"{words} (from {_first_line(self.cause)})" if self.cause else words
 
     @property

@@ -90,6 +90,19 @@ def part(exported: Exported, given: Collection[str], wanted: Collection[str]) ->
     return Segment(made, fed, turned, {name: f"{_GIVES}{nodes[name].name}" for name in wanted})
 
 
+def real_reads(exported: Exported, name: str) -> list[str]:
+    """Return the operators whose results `name` reads; of complex ones, which no input is, those that they read."""
+    operators = {one.name: one for one in exported.specification.operators}
+    found, pending = dict[str, None](), list(operators[name].inputs)
+    while pending:
+        read = pending.pop(0)
+        if read in operators and operators[read].dtype.startswith("complex"):
+            pending += operators[read].inputs
+        elif read in operators:
+            found[read] = None
+    return list(found)
+
+
 def with_outputs(exported: Exported, names: Collection[str]) -> Exported:
     """Return the program with the results of operators as further outputs, which go by the operators' names.
 

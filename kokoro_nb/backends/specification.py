@@ -80,7 +80,8 @@ class Specification:
         place, several = _source(node)
         if several is not None and self._counts.get(place, 0) != len(node.args[0].meta["val"]):
             several = None  # what an operator of several results was taken apart into may have several of its own
-        return self._sources.get((place, several)) or self._sources.get((place, None))
+        made = self._sources.get((place, several)) or self._sources.get((place, None)) or {}
+        return made.get(str(node.target)) or next(reversed(made.values()), None)
 
     def sources_of(self, node: Any, count: int, holders: Mapping[str, Any] | None = None) -> list[str | None]:
         """Return the names of the operators whose results a node's are, None for a result that is no operator's.
@@ -256,9 +257,14 @@ class Specification:
         return {node: name for name, node in self.results(self.program.graph.nodes).items()}
 
     @cached_property
-    def _sources(self) -> dict[Source, str]:
-        """What an operator was made of -> its name; the last one where a node was made into several."""
-        return {_source(node): name for name, node in self._nodes.items()}
+    def _sources(self) -> dict[Source, dict[str, str]]:
+        """What operators were made of -> what each calls, and its name: a write to a part becomes several."""
+        found: dict[Source, dict[str, str]] = {}
+        for name, node in self._nodes.items():
+            made = found.setdefault(_source(node), {})
+            made.pop(str(node.target), None)  # the last comes last
+            made[str(node.target)] = name
+        return found
 
     @cached_property
     def _counts(self) -> dict[str, int]:

@@ -92,6 +92,18 @@ def _compared(before: Callable[..., Any]) -> tuple[Alternative]:
     return ((words, lambda self, other, **_: np.where(before(self, other), self, other)),)
 
 
+def _scattered(one: Callable[[list[Any]], Any]) -> Callable[..., Any]:
+    """Return a scatter_reduce that leaves `one` of all that comes to a place, what was there before it first."""
+
+    def compute(self: np.ndarray, dim: int, index: np.ndarray, src: np.ndarray, **_: Any) -> Any:
+        found = {place: [value] for place, value in np.ndenumerate(self)}
+        for place, target in np.ndenumerate(index):
+            found[(*place[: dim % self.ndim], int(target), *place[dim % self.ndim + 1 :])].append(src[place])
+        return np.reshape([one(values) for values in found.values()], self.shape)
+
+    return compute
+
+
 ROOT = np.sqrt(2 / np.pi)
 COMPARISONS = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
 _FLOORED: Alternative = ("the floor of the rounded quotient", _single(lambda x, y: np.floor(x / y)))
@@ -155,6 +167,13 @@ ALTERNATIVES: dict[str, tuple[Alternative, ...]] = {
     **dict.fromkeys(("min", "amin"), (_known("minimum", np.nanmin),)),
     "maximum": _compared(np.greater),
     "minimum": _compared(np.less),
+    "scatter_reduce": (
+        ("a scatter that keeps the last number alone", _scattered(lambda values: values[-1])),
+        ("the sum", _scattered(sum)),
+        ("the sum without what was there", _scattered(lambda values: sum(values[1:] or values))),
+        ("the mean with what was there", _scattered(np.mean)),
+        ("the mean without what was there", _scattered(lambda values: np.mean(values[1:] or values))),
+    ),
     "cumsum": (("running sums in int32, which wrap around", _wrapped),),
     "sum": ((_ONE_BY_ONE, _in_turn),),
     "mean": ((_ONE_BY_ONE, _mean_in_turn),),

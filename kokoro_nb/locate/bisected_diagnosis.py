@@ -7,6 +7,7 @@ from kokoro_nb.locate.bisection import Bisection, bisect
 from kokoro_nb.locate.culprit import Culprit, Mechanism, Name, wrong_at
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.effect import ErrorPropagation, seen_deviations, with_effects
+from kokoro_nb.locate.interface_faults import lost_start
 from kokoro_nb.locate.investigation import reference_trace
 from kokoro_nb.locate.local_error import LocalError, explained_errors
 from kokoro_nb.locate.output_error import output_error
@@ -44,6 +45,7 @@ def bisected_diagnosis(subject: Subject, why: str, traced: Diagnosis | None = No
             # the runtime shows no operator: their bounds are those on the values that PyTorch gives in float32
             own = explained_errors(reference_trace(subject.healthy, subject.inputs))
             output, limits = output_error(known, outputs, dtypes, own, subject.limit)
+            culprits = tuple(placed(subject, one) for one in lost_start(subject, outputs, limits))
         culprits = with_effects(
             culprits, ErrorPropagation(known.meaning, known.inputs, seen_deviations(errors), limits)
         )
@@ -52,7 +54,10 @@ def bisected_diagnosis(subject: Subject, why: str, traced: Diagnosis | None = No
     if together is not None and verdict != "fail":
         verdict = "fail"
         statement = f"On {subject.runtime.name} {', '.join(together.candidates)}: {together.mechanism}."
-    if output is not None and output.verdict == "fail" and verdict == "pass":
+    if output is not None and output.verdict == "fail" and verdict == "pass" and culprits:
+        verdict, causes = "fail", "; ".join(one.mechanism.statement for one in culprits)
+        statement = f"On {subject.runtime.name} {output}: {causes}."
+    elif output is not None and output.verdict == "fail" and verdict == "pass":
         verdict = "unknown"
         statement = (
             f"On {subject.runtime.name} {output}, and no part is wrong alone: try a backend that shows its operators."

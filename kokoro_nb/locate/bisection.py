@@ -308,12 +308,15 @@ def judged_alone(
         That in which the runtime computes floats: what a model of one operator gives may be held in a wider one.
     """
     given = cut.inputs(inputs, captured)
+    if any(np.iscomplexobj(one) for one in given.values()):
+        return Failure(backend.name, "run", "TypeError", "no part that is compiled alone can be given complex numbers")
     outputs = outputs_of(backend, loaded(backend, cut.exported, given, folder), given)
     if isinstance(outputs, Failure):
         return outputs
     results = cut.taken(outputs)
     if dtype is not None and dtype.kind == "f":
-        results = {name: one.astype(dtype) if one.dtype.kind == "f" else one for name, one in results.items()}
+        with np.errstate(over="ignore"):
+            results = {name: one.astype(dtype) if one.dtype.kind == "f" else one for name, one in results.items()}
     return judged_results(healthy, inputs, {name: captured[name] for name in cut.fed.values()}, results)
 
 

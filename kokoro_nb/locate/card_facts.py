@@ -82,7 +82,7 @@ def card_facts(row: Row, whole: bool = False) -> Iterator[Fact]:
     cures = [one for one in remedies if one.get("verdict") == "pass"]
     for one in remedies if whole else cures[:1]:
         yield _remedy(one, bool(failure))
-    if not cures and not whole:
+    if not cures:
         tried = ", ".join(str(one.get("remedy")) for one in remedies)
         yield Fact("remedy", f"None found; tried: {tried}." if tried else "None tried.")
     if row.get("next step"):

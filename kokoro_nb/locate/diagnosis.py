@@ -21,6 +21,7 @@ from kokoro_nb.locate.remedies import Remedy
 from kokoro_nb.locate.subject import Subject
 from kokoro_nb.locate.trials import tried
 from kokoro_nb.storage import json_ready, write_text
+from kokoro_nb.traces.operators import INPUT
 
 HEADINGS = {"fail": "is wrong", "pass": "is right", "unknown": "is not cleared", "skip": "was not run"}
 
@@ -103,6 +104,15 @@ class Diagnosis:
         if self.bisection is not None:
             found.append(f"parts compiled alone: {self.statement}")
         return tuple(found)
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """The inputs of the program that no operator reads."""
+        if self.subject is None:
+            return ()
+        specification = self.subject.candidate.specification
+        read = {one for operator in specification.operators for one in operator.inputs}
+        return tuple(one for one in specification.inputs if f"{INPUT}{one}" not in read)
 
     @property
     def next_step(self) -> str:
@@ -240,6 +250,7 @@ def card(found: Diagnosis, whole: bool = False) -> markup.Fragment:
     """Return what somebody reads who has ten seconds; whole, it names every culprit and every remedy."""
     facts = [] if found.output is None else [Fact("output", str(found.output))]
     facts += card_facts(found.row(), whole)
+    facts += [Fact("unread", f"No operator reads {', '.join(found.unread)}.")] if found.unread else []
     facts += [Fact("supplied by kokoro_nb", ", ".join(found.supplied))] if found.supplied else []
     facts.append(Fact("method", found.method, (found.why,)))
     return facts_card(markup.line(found.verdict, found.statement), facts)

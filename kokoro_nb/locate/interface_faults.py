@@ -1,5 +1,6 @@
 """What is wrong with an export although its operators compute what they should: dtypes, state, and random numbers."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -7,11 +8,14 @@ import numpy as np
 
 from kokoro_nb.backends.ladder import difference
 from kokoro_nb.backends.signature import BFLOAT16
+from kokoro_nb.backends.specification import Specification
+from kokoro_nb.faults.planting import program_copy
 from kokoro_nb.locate.culprit import Culprit, Mechanism, wrong_at
 from kokoro_nb.locate.effect import Deviation
 from kokoro_nb.locate.investigation import Investigation
 from kokoro_nb.locate.local_error import parts
 from kokoro_nb.locate.output_error import OutputLimit, worst_output
+from kokoro_nb.locate.subject import Subject
 from kokoro_nb.traces.operators import CONSTANT, Operator
 from kokoro_nb.traces.statistics import describe
 from kokoro_nb.traces.trace import Tap
@@ -73,25 +77,41 @@ def with_lost_start(culprit: Culprit, deviation: Deviation | None, found: Invest
         return culprit
     trace, off = found.candidate, np.abs(deviation.given - deviation.right).max()
     for name in held:
-        zeroed = _with_zeros(meaning.stored(name))
-        instead = parts(meaning.recompute(culprit.captured, trace.inputs, trace.values, True, zeroed).numpy())
+        instead = parts(_zeroed(meaning, [name]).recompute(culprit.captured, trace.inputs, trace.values).numpy())
         if np.abs(deviation.given - instead).max() <= 1e-3 * off:
-            text = f"with zeros in '{name}' PyTorch gives what the runtime gave"
-            cause = Mechanism("lost state", f"the buffer '{name}' starts at 0, not at the module's values", (text,))
-            return replace(culprit, mechanisms=(cause,))
+            return replace(culprit, mechanisms=(_lost_start(name),))
     return culprit
 
 
-def _with_zeros(start: Any) -> Any:
-    """Return what computes an operator with zeros in place of the tensor `start` among its arguments."""
+def lost_start(subject: Subject, outputs: Any, limits: dict[str, OutputLimit]) -> tuple[Culprit, ...]:
+    """Return what computes the new values of buffers, if the outputs are those where all buffers start at 0."""
+    meaning: Any = subject.known.meaning
+    buffers = meaning.program.graph_signature.buffers_to_mutate.values()
+    held = {name: made for name, made in meaning.state.items() if name in buffers and made}
+    if not any(meaning.stored(name).any() for name in held):
+        return ()
+    instead = _zeroed(meaning, held).run(subject.known.inputs, double=True)
+    if worst_output(instead, outputs, limits).verdict != "pass":
+        return ()
+    taps = {one.name: Tap(one, describe(np.empty(0))) for one in meaning.operators}
+    causes = {name: _lost_start(name) for name in held}
+    return tuple(
+        wrong_at(taps[made], subject.runtime.name, (causes[name],), channels=causes[name].statement)
+        for name, made in held.items()
+    )
+
+
+def _lost_start(name: str) -> Mechanism:
+    text = f"with zeros in '{name}' PyTorch gives what the runtime gave"
+    return Mechanism("lost state", f"the buffer '{name}' starts at 0, not at the module's values", (text,))
+
+
+def _zeroed(meaning: Any, names: Collection[str]) -> Specification:
+    """Return a program whose buffers of these names start at 0."""
     import torch
 
-    def other(one: Any) -> Any:
-        same = isinstance(one, torch.Tensor) and torch.equal(one.to(start.dtype), start)
-        return torch.zeros_like(one) if same else one
-
-    def computed(target: Any, args: Any, kwargs: Any, _: Any) -> Any:
-        args, kwargs = torch.utils._pytree.tree_map(other, (args, kwargs))
-        return target(*args, **kwargs)
-
-    return computed
+    program = program_copy(meaning.program)
+    for name in names:
+        held = program.state_dict if name in program.state_dict else program.constants
+        held[name] = torch.zeros_like(meaning.stored(name))
+    return Specification(program, meaning.inputs, meaning.outputs)

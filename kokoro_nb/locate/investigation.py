@@ -10,6 +10,7 @@ from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import Backend, Failure, RungError, on_rung, running
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, checked
+from kokoro_nb.backends.taps import laid
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.local_error import LocalError
@@ -152,7 +153,7 @@ def investigate(
         trace = with_extra_outputs(runtime, candidate, inputs, "all", "full", folder)
     del program  # with its weights and its working memory, before much is computed
     reference = reference_trace(candidate, inputs) if reference is None else reference
-    trace = sharing(trace, reference)
+    trace = sharing(_laid(trace, reference), reference)
     errors = judged(reference, trace)
     faults = narrowed(divergences(reference, trace, errors), runtime, candidate, reference)
     return Investigation(
@@ -166,6 +167,18 @@ def investigate(
         probe_effect(past.first, trace),
         past,
     )
+
+
+def _laid(trace: Trace, reference: Trace) -> Trace:
+    """Return a trace at another length than the example's with the views in their shape: it may show their memory."""
+    shapes = {tap.name: tap.statistics.shape for tap in reference.taps}
+    taps = (
+        replace(tap, value=laid(tap.value, shapes[tap.name]))
+        if tap.value is not None and shapes.get(tap.name, tap.operator.shape) != tap.operator.shape
+        else tap
+        for tap in trace.taps
+    )
+    return replace(trace, taps=tuple(taps))
 
 
 def _with_figures(nonfinite: Culprit, faults: tuple[Culprit, ...]) -> Culprit:

@@ -20,7 +20,7 @@ from kokoro_nb.traces.operators import CONSTANT, INPUT, VIEWS, Operator
 from kokoro_nb.traces.parity import of_peak
 from kokoro_nb.traces.trace import Meaning, Trace
 
-THROUGH = 1  # how many times what bounded rounding before it does to a result: a bound is nine deviations already
+THROUGH = 1.01  # how many times what bounded rounding before it does to a result: a bound is nine deviations already
 
 
 @dataclass(frozen=True, eq=False)

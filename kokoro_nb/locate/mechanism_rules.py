@@ -106,10 +106,16 @@ def zero_argument(evidence: Evidence) -> Mechanism | None:
 
 
 def half_range(evidence: Evidence) -> Mechanism | None:
-    """A value beyond the range of float16 on its way."""
+    """A value beyond the range of float16 on its way, or among its inputs."""
     error = evidence.error
-    if error.peak <= HALF or np.isfinite(error.given).all():
+    if np.isfinite(error.given).all():
         return None
+    if error.peak <= HALF:
+        sizes = {name: float(np.abs(one).max(initial=0)) for name, one in evidence.inputs.items()}
+        large = {name: size for name, size in sizes.items() if HALF < size < np.inf}
+        beyond = tuple(f"the largest of {name} is {size:.4g}, above {HALF:.0f}" for name, size in large.items())
+        half = error.given.dtype == np.float16 and beyond
+        return Mechanism("overflow of the dtype", "the range of float16", beyond) if half else None
     text = (f"the largest right value is {error.peak:.4g}, above {HALF:.0f}",)
     within = int((~np.isfinite(error.given) & (np.abs(error.right) <= HALF)).sum())
     against = (f"{within} elements that are not finite should be within it",) if within else ()
@@ -145,6 +151,19 @@ def half_rounding(evidence: Evidence) -> Mechanism | None:
     if kept < 1 or anyway > 0.5 or len(np.unique(error.given)) < 16:
         return None  # whole numbers are float16 numbers as well
     return Mechanism("too few bits", "a result rounded to float16", ("every element is a float16 number",))
+
+
+def cancelled(evidence: Evidence) -> Mechanism | None:
+    """What was given, 1 added, is a number of its dtype: what is left of it where 1 is taken away."""
+    error, given = evidence.error, np.asarray(evidence.error.given)
+    if evidence.kind not in ("expm1", "elu", "selu", "celu") or given.dtype.kind != "f" or not error.wrong.any():
+        return None
+    one = given.dtype.type(1)
+    near, exact = given[error.wrong], error.right[error.wrong].astype(given.dtype)
+    if not (np.abs(near) < 0.5).all() or ((one + near) - one != near).any() or ((one + exact) - one == exact).all():
+        return None
+    text = f"each of the {near.size} wrong elements is a difference of 1 and a number of {given.dtype} near it"
+    return Mechanism("operator lowered as another", f"{evidence.kind} computed as exp(x) - 1", (text,))
 
 
 def swallowed_nan(evidence: Evidence) -> Mechanism | None:
@@ -266,7 +285,7 @@ def _finite_pairs(evidence: Evidence) -> Iterator[np.ndarray]:
 RULES: list[Callable[[Evidence], Mechanism | None]] = [  # of two that are as well supported the earlier goes first
     *(lowered_as_another, tensor_rules.before_the_start, tensor_rules.all_pairs),
     *(tensor_rules.one_pass_variance, tensor_rules.short_variance, overflow_of_exponential, branch_cut),
-    *(zero_quotient, zero_argument, half_range, squares_beyond_range, half_rounding, swallowed_nan),
+    *(zero_quotient, zero_argument, half_range, squares_beyond_range, cancelled, half_rounding, swallowed_nan),
     *(another_constant, quantised, turned_sign, scaled, shifted, offset, edge),
     *(tensor_rules.padded_statistics, tensor_rules.frozen_length),
 ]

@@ -7,14 +7,13 @@ import numpy as np
 
 from kokoro_nb.backends.base import Backend, Failure
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.segment import part
+from kokoro_nb.backends.segment import part, real_reads
 from kokoro_nb.locate.bisection import judged_alone, read_by
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.rule_evidence import Evidence
 from kokoro_nb.locate.verdicts import wrong_operator
-from kokoro_nb.traces.operators import CONSTANT, INPUT
 from kokoro_nb.traces.trace import Trace
 
 MOST = 4  # operators of which one is wrong, and wrong results of which that is asked
@@ -45,8 +44,9 @@ def _first_wrong(culprit: Culprit, runtime: Backend, candidate: Exported, refere
     meaning: Any = reference.meaning
     values, dtype = reference.values, np.dtype("float32" if culprit.tap is None else culprit.tap.statistics.dtype)
     for operator in candidate.specification.operators:
-        given = [one for one in operator.inputs if not one.startswith((INPUT, CONSTANT))]
-        if operator.name not in culprit.candidates or any(one not in values for one in given):
+        given = real_reads(candidate, operator.name)
+        real = not operator.dtype.startswith("complex")
+        if operator.name not in culprit.candidates or not real or any(one not in values for one in given):
             continue
         segment = part(candidate, given, [operator.name])
         with tempfile.TemporaryDirectory() as room:

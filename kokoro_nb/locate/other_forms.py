@@ -6,7 +6,7 @@ from typing import Any
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.faults.planting import program_copy, with_program
 from kokoro_nb.faults.planting_site import FaultSite
-from kokoro_nb.locate.forms import OtherForm, added, arithmetic, functions, indexing, summing
+from kokoro_nb.locate.forms import DECOMPOSED, OtherForm, added, arithmetic, functions, indexing, summing
 from kokoro_nb.traces.operators import VIEWS, Operator
 
 _FAMILIES = (arithmetic, functions, indexing, summing)
@@ -14,6 +14,11 @@ FORMS: dict[str, tuple[OtherForm, ...]] = {
     kind: tuple(form for family in _FAMILIES for form in family.FORMS.get(kind, ()))
     for kind in dict.fromkeys(kind for family in _FAMILIES for kind in family.FORMS)
 }
+
+
+def forms_of(kind: str) -> tuple[OtherForm, ...]:
+    """Return the other forms of operators of a kind, those of this package first."""
+    return (*FORMS.get(kind, ()), DECOMPOSED)
 
 
 def _copied(exported: Exported) -> tuple[Any, dict[str, Any]]:

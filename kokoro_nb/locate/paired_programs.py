@@ -18,7 +18,7 @@ from kokoro_nb.locate.culprit import Culprit, Mechanism, Name
 from kokoro_nb.locate.investigation import reference_trace
 from kokoro_nb.locate.local_error import LocalError, peak_of
 from kokoro_nb.locate.mechanism_rules import mechanisms
-from kokoro_nb.locate.output_error import OutputError, worst_output
+from kokoro_nb.locate.output_error import OutputError, OutputLimit, worst_output
 from kokoro_nb.locate.rule_evidence import Evidence
 from kokoro_nb.locate.verdicts import wrong_operator
 from kokoro_nb.traces.operators import CONSTANT, INPUT
@@ -49,7 +49,7 @@ class PartingPoint:
     @property
     def matters(self) -> bool:
         """Whether the output is further from the reference's than float32 could hide."""
-        return not (self.output.finite == 1 and self.output.of_peak <= PARTED)
+        return self.output.verdict != "pass"
 
 
 def parting(reference: Exported, given: Arrays, candidate: Exported, inputs: Arrays, backend: str) -> PartingPoint:
@@ -79,7 +79,8 @@ def parting(reference: Exported, given: Arrays, candidate: Exported, inputs: Arr
     own = reference_trace(candidate, inputs, "eager-float64")
     seen = {name: _valid(np.asarray(own.outputs[name]), np.asarray(value)) for name, value in right.outputs.items()}
     known = {name: value for name, (_, value) in seen.items()}
-    output = worst_output(known, {name: value for name, (value, _) in seen.items()})
+    limits = dict.fromkeys(known, OutputLimit(PARTED, "what float32 may hide"))
+    output = worst_output(known, {name: value for name, (value, _) in seen.items()}, limits)
     if not PartingPoint(None, output).matters:
         return PartingPoint(None, output)
     common = {tap.name for tap in own.taps if _occurs(tap, right)}
@@ -99,10 +100,12 @@ def _culprit(parted: list[Tap], right: Trace, own: Trace, candidate: Exported, b
         twins |= {parted[place].name: twin for place, name in ends.items() if (twin := made[name])}
         comparable = [place for place, tap in enumerate(parted) if _comparable(tap, twins.get(tap.name))]
     place = comparable[0] if comparable else 0
+    twin = twins.get(parted[place].name)
+    if twin is not None and _comparable(parted[place], twin):
+        place, twin = _producer(parted, place, twin, right)
     tap = parted[place]
     source = candidate.specification.source_line(tap.name)
     candidates = (tap.name, *(one.name for one in reversed(parted[:place])))
-    twin = twins.get(tap.name)
     if twin is None or not _comparable(tap, twin):
         reason = "the reference has no operator of that name"
         return Culprit("divergence", "fail", backend, tap, candidates, source=source, reason=reason)
@@ -120,6 +123,18 @@ def _culprit(parted: list[Tap], right: Trace, own: Trace, candidate: Exported, b
     causes = (*padded, *_structural(tap, twin, right, own), *_moved(given, expected), *others)
     about = {"candidates": candidates, "mechanisms": causes, "source": source}
     return wrong_operator(evidence, backend, tap=tap, ratio=None, **about)
+
+
+def _producer(parted: list[Tap], place: int, twin: Tap, right: Trace) -> tuple[int, Tap]:
+    """Return the first of the operators that give the one input in which two equal operators differ, and its twin."""
+    places, known = {tap.name: at for at, tap in enumerate(parted)}, {tap.name: tap for tap in right.taps}
+    while parted[place].op == twin.op:
+        read = zip(parted[place].operator.inputs, twin.operator.inputs, strict=False)
+        pairs = [(places[one], known[other]) for one, other in read if one in places and other in known]
+        if len(pairs) != 1 or parted[pairs[0][0]].operator.shape != pairs[0][1].operator.shape:
+            break
+        place, twin = pairs[0]
+    return place, twin
 
 
 def _gives(tap: Tap, trace: Trace) -> str:

@@ -15,18 +15,18 @@ from kokoro_nb.backends.called_operators import calls
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.failed_operator import blamed_operator
 from kokoro_nb.backends.ladder import loaded, outputs_of
-from kokoro_nb.backends.segment import part, result_nodes
+from kokoro_nb.backends.segment import part, real_reads, result_nodes
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.culprit import Mechanism, wrong_at
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.interface_faults import RANDOM
 from kokoro_nb.locate.investigation import reference_trace
 from kokoro_nb.locate.known_defects import with_known_defect
-from kokoro_nb.locate.other_forms import FORMS, in_other_form
+from kokoro_nb.locate.other_forms import FORMS, forms_of, in_other_form
 from kokoro_nb.locate.remedies import Remedy, Trial, with_needed_patches, with_noise_as_input
 from kokoro_nb.locate.subject import Subject
 from kokoro_nb.locate.trials import Plan, generic
-from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
+from kokoro_nb.traces.operators import Operator
 
 CORE = "core operators"
 MOST = 6  # operators of different kinds that are written in another form, one after the other
@@ -37,8 +37,19 @@ def refused_operator(subject: Subject, failure: Failure) -> Operator | None:
     """Return the operator that a runtime refuses: the one its error names, else the first that it refuses alone."""
     if failure.rung in ("patched", "exported"):
         return blamed_operator(failure, subject.candidate.specification)
-    named = _noted(subject.candidate, failure) or blamed_operator(failure, subject.candidate.specification)
-    return named or _decomposed(subject.candidate, failure) or _alone(subject, failure)
+    specification = subject.candidate.specification
+    noted, blamed = _noted(subject.candidate, failure), blamed_operator(failure, specification)
+    if noted is not None or blamed is None or _named_or_alone(blamed, failure, specification):
+        return noted or blamed or _decomposed(subject.candidate, failure) or _alone(subject, failure)
+    # what the error names is part of an operator; of several on one line the first may be another
+    return _decomposed(subject.candidate, failure) or _alone(subject, failure) or blamed
+
+
+def _named_or_alone(operator: Operator, failure: Failure, specification: Any) -> bool:
+    """Return whether an error names an operator, or its line calls no other."""
+    line, text = specification.source_line(operator.name), f"{failure.message}\n{failure.cause}"
+    others = [one for one in specification.operators if specification.source_line(one.name) == line]
+    return len(others) == 1 or operator.op.partition(".")[2] in text
 
 
 def _noted(candidate: Exported, failure: Failure) -> Operator | None:
@@ -55,7 +66,8 @@ def _decomposed(candidate: Exported, failure: Failure) -> Operator | None:
     if not failure.operator:
         return None
     program = candidate.program.run_decompositions()
-    return _operator(candidate, [node for name, node in calls(program) if name.partition(".")[2] == failure.operator])
+    named = failure.operator  # TVM's importer leaves the namespace out
+    return _operator(candidate, [node for name, node in calls(program) if named in (name, name.partition(".")[2])])
 
 
 def _operator(candidate: Exported, nodes: Sequence[Any]) -> Operator | None:
@@ -68,8 +80,7 @@ def _alone(subject: Subject, failure: Failure) -> Operator | None:
     """Return the first operator that fails alone with the same error, else the first that fails alone at all."""
     other = None
     for operator in tqdm(_distinct(subject.candidate), desc="operators alone", unit="operator", leave=False):
-        given = [one for one in operator.inputs if not one.startswith((INPUT, CONSTANT))]
-        segment = part(subject.candidate, given, [operator.name])
+        segment = part(subject.candidate, real_reads(subject.candidate, operator.name), [operator.name])
         shapes = {spec.name: np.ones(spec.shape, spec.held) for spec in segment.exported.inputs}
         with tempfile.TemporaryDirectory() as room:
             try:
@@ -89,7 +100,7 @@ def _distinct(candidate: Exported) -> list[Operator]:
     dtypes = {one.name: (one.dtype, one.shape) for one in specification.operators}
     known: dict[Any, Operator] = {}
     for one in specification.operators:
-        if one.name in nodes:
+        if one.name in nodes and not one.dtype.startswith("complex"):
             read = tuple(dtypes.get(name, name) for name in one.inputs)
             known.setdefault((one.op, str(specification.numbers(one.name)), read, one.dtype, one.shape), one)
     return list(known.values())
@@ -113,7 +124,7 @@ def _tries(subject: Subject, operator: Operator | None) -> Iterator[Plan]:
     names: list[str] = []
     while operator is not None and len(names) < MOST:
         form, after = None, changed
-        for form in FORMS.get(operator.kind, ()):
+        for form in forms_of(operator.kind):
             every = [one.name for one in subject.candidate.specification.operators if one.kind == operator.kind]
             candidate = in_other_form(changed.candidate, every, form)
             if candidate is not None:
@@ -219,6 +230,7 @@ def failed_diagnosis(failure: Failure, subject: Subject | None = None, remedies:
 
 def _mechanism(operator: Operator, failure: Failure) -> Mechanism:
     text = f"{failure.error}: {failure.message.splitlines()[0]}" if failure.message else failure.error
+    text = failure.cause.splitlines()[0] if failure.cause else text
     if operator.kind in RANDOM:
         return Mechanism("baked-in random numbers", "numbers are drawn inside the program", (text,))
     return Mechanism("not supported", f"{operator.kind} as it is called here is not supported", (text,))

@@ -79,10 +79,11 @@ class RoundingBound:
 
     def _moved(self, result: Any, bound: Any) -> Any:
         """Return the result moved; where its bound is not known, by a few units."""
-        if isinstance(result, tuple | list) or not result.is_floating_point():
+        if isinstance(result, tuple | list) or not (result.is_floating_point() or result.is_complex()):
             return result  # what takes one of several results is moved itself
         amount = 4 * self.unit * result.abs() if bound is None else bound
-        noise = 2 * torch.rand(result.shape, generator=self._generator, dtype=torch.float64) - 1
+        drawn = (2 * torch.rand(result.shape, generator=self._generator, dtype=torch.float64) - 1 for _ in range(2))
+        noise = torch.complex(*drawn) if result.is_complex() else next(drawn)
         moved = torch.where(torch.isfinite(result) & torch.isfinite(amount), result + amount * noise, result)
         return laid_out(moved, result.stride())
 

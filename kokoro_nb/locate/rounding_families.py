@@ -238,6 +238,16 @@ def norms(call: Call) -> Any:
     return (found, *[None] * (len(call.right) - 1)) if isinstance(call.right, tuple) else found
 
 
+@family("rms_norm")
+def root_mean_squares(call: Call) -> torch.Tensor:
+    """Bound a division by the root of a mean of squares."""
+    first = call.first.ndim - len(call["normalized_shape"])
+    rows = call.first.flatten(first).square()
+    whole = rows.sum(-1) + rows.shape[-1] * (call["eps"] or 0.0)
+    relative = call.of_rows(rows) / (2 * whole).clamp(min=TINY) + 8 * call.unit
+    return call.right.abs() * relative.reshape(*relative.shape, *[1] * (call.right.ndim - first))
+
+
 def _moments(call: Call, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the error of the mean of each row, absolute, and that of its variance around that mean, relative."""
     count = max(rows.shape[-1], 1)

@@ -30,7 +30,8 @@ class Pattern:
     whole, partly : tuple of int
         Channels that are wrong throughout, and in part.
     constant : bool
-        Whether the error is finite and the same along the last axis in every channel that is wrong throughout.
+        Whether the error is finite and the same along the last axis, which is another than that of the channels and
+        longer than 1, in every channel that is wrong throughout.
     begin, end : int
         First wrong position along the last axis, and the one after the last.
     length : int
@@ -64,7 +65,7 @@ class Pattern:
         ]
         everywhere = self.count == self.size
         text = "everywhere" if everywhere else ", ".join(where) or f"{self.count} of {self.size} elements"
-        if self.constant and self.length > 1:
+        if self.constant:
             text += ", by the same amount along time"
             text += "" if everywhere else ": a per-channel scalar"
         elif (self.begin, self.end) != (0, self.length):
@@ -93,7 +94,8 @@ def pattern(wrong: np.ndarray, error: np.ndarray) -> Pattern:
         channels, every = wrong.shape[1], set(np.flatnonzero(wrong.all(axis=axes)).tolist())
         some = np.flatnonzero(wrong.any(axis=axes)).tolist()
         whole, partly = tuple(one for one in some if one in every), tuple(one for one in some if one not in every)
-    constant = bool(whole) and not partly and _even(np.moveaxis(error, 1, 0)[list(whole)])
+    in_time = wrong.ndim > 2 and length > 1  # the last axis is none of time where it is that of the channels
+    constant = in_time and bool(whole) and not partly and _even(np.moveaxis(error, 1, 0)[list(whole)])
     return Pattern(int(wrong.sum()), int(wrong.size), channels, whole, partly, constant, begin, end, length)
 
 

@@ -67,7 +67,7 @@ def with_extra_outputs(
     """Compile a program with the results of operators as further outputs, and run that: see `traced`."""
     operators = chosen(exported.specification.operators, taps)
     shown = result_nodes(exported)
-    names = [operator.name for operator in operators if operator.name in shown]
+    names = [one.name for one in operators if one.name in shown and not _overwritten(shown[one.name])]
     tapped = with_outputs(exported, names)
     made = backend.export(tapped, inputs, folder)
     if isinstance(made, Failure):
@@ -78,10 +78,16 @@ def with_extra_outputs(
     results = backend.load(made).run(inputs)
     places = output_of(tapped)
     recorder = Recorder(operators, keep)
-    for name in names:
+    for name in (one for one in names if one in places):
         recorder.add(name, results[places[name]])
     outputs = {name: results[name] for name in exported.outputs}
     return recorder.trace(backend.name, checked(inputs, exported.inputs), outputs, EXTRA_OUTPUTS)
+
+
+def _overwritten(node: Any) -> bool:
+    """Return whether nothing reads what a node gives but writes to it, which TVM takes for writes in place."""
+    writes = [str(user.target).startswith(("aten.fill.", "aten.copy.")) for user in node.users]
+    return all([*writes, bool(writes), *(user.args[1:].count(node) == 0 for user in node.users)])
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ import numpy as np
 from kokoro_nb.locate.culprit import Mechanism
 from kokoro_nb.locate.forms import is_mask
 from kokoro_nb.locate.forms.indexing import from_the_start, places
-from kokoro_nb.locate.rule_evidence import MOSTLY, Evidence, explained_throughout
+from kokoro_nb.locate.local_error import peak_of
+from kokoro_nb.locate.rule_evidence import MOSTLY, NEAR, Evidence, explained_throughout
 
 BEFORE = "an index counted from the end read before the tensor"
 PAIRS = "all pairs of the indices"
@@ -25,8 +26,9 @@ def before_the_start(evidence: Evidence) -> Mechanism | None:
     count = int((read != back).sum())
     text = f"{int(error.wrong.sum())} of the {count} elements that a negative index points at are wrong, and no other"
     inside = (read >= 0) & (read != back)
-    there = np.asarray(x, np.float64).ravel()[np.where(inside, read, 0)]
-    alike = np.isclose(np.asarray(error.given, np.float64), there, rtol=1e-6, atol=0, equal_nan=True) & inside
+    known = np.asarray(x, np.float64).ravel()
+    there, near = known[np.where(inside, read, 0)], NEAR * peak_of(known)  # it may have been computed along
+    alike = np.isclose(np.asarray(error.given, np.float64), there, rtol=1e-6, atol=near, equal_nan=True) & inside
     if inside.any() and not alike[inside].all():
         return None
     found = f"{int(inside.sum())} of them are what stands as many places before the tensor's own rows"
@@ -114,6 +116,7 @@ def frozen_length(evidence: Evidence) -> Mechanism | None:
 
 STATEMENT = "a variance in one pass, E[x²] - E[x]²"
 STEEP = 30.0  # mean² / variance from which one pass costs more digits than the rounding of the norm itself
+LONG = 256  # terms of a sum, beyond which those that are added one by one lose more
 ROUNDINGS = 4  # of E[x²] and E[x]² in a variance, and of a mean
 
 
@@ -166,7 +169,8 @@ def short_variance(evidence: Evidence) -> Mechanism | None:
     off = apart.mean(-1, keepdims=True)
     slope, gain = ((one * centred).mean(-1, keepdims=True) / spread for one in (apart, right))
     left = float(np.sqrt(np.square(apart - slope * centred - off).sum() / np.square(apart).sum()))
-    rounding = ROUNDINGS * float(np.finfo(error.given.dtype).eps) / 2 * np.abs(gain)
+    one_by_one = np.maximum(1.0, np.sqrt(rows.shape[-1] / LONG))  # rounding errors, on their random walk
+    rounding = ROUNDINGS * one_by_one * float(np.finfo(error.given.dtype).eps) / 2 * np.abs(gain)
     shifted = np.abs(off) > rounding * np.abs(mean)
     if not left < 1 - MOSTLY or shifted.any() or not (np.abs(slope) <= rounding * steep).all():
         return None

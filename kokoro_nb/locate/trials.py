@@ -13,7 +13,7 @@ from kokoro_nb.backends.signature import as_array
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.forms import OtherForm
 from kokoro_nb.locate.forms.summing import RUNNING
-from kokoro_nb.locate.other_forms import FORMS, float32_region, in_other_form, kept_in_float32
+from kokoro_nb.locate.other_forms import FORMS, float32_region, forms_of, in_other_form, kept_in_float32
 from kokoro_nb.locate.output_error import OutputError
 from kokoro_nb.locate.remedies import Remedy, RemedyKind, Trial
 from kokoro_nb.locate.subject import Subject
@@ -51,7 +51,13 @@ def _plans(subject: Subject, culprits: tuple[Culprit, ...]) -> Iterator[Plan]:
     if losses:
         over = any(one.mechanism.name == "overflow of the dtype" for one in culprits)
         yield from _in_float32(subject, [*losses, *(_beyond_float16(subject) if over else ())])
-    kinds = dict.fromkeys(one.tap.operator.kind for one in taps.values() if one.tap is not None)
+    lost = [one for one in culprits if one.mechanism.name == "lost state"]
+    if lost and hasattr(subject.runtime, "saved_state"):
+        names = tuple(subject.candidate.specification.state)
+        runtime: Any = replace(subject.runtime, saved_state=names)  # type: ignore[type-var]
+        statement = f"The first values of {_listed(names)} are saved (InitializedMutableBufferPass)."
+        yield "setting", "saved state", statement, partial(subject.outputs, runtime=runtime)
+    kinds = dict.fromkeys(one.tap.operator.kind for one in taps.values() if one not in lost and one.tap)
     for kind in kinds:
         yield from _otherwise(subject, kind, taps)
     unknown = [name for name, one in taps.items() if one.mechanism.name in UNEXPLAINED]
@@ -90,7 +96,7 @@ def _otherwise(subject: Subject, kind: str, wrong: Collection[str]) -> Iterator[
         yield "patch", name, statement, partial(_patched, subject, name, applied)
     every = [one.name for one in candidate.specification.operators if one.kind == kind]
     names = [one for one in wrong if one in every]
-    for form in FORMS.get(kind, ()):
+    for form in forms_of(kind) if names else FORMS.get(kind, ()):
         for chosen, words in ((names, _listed(names)), (every, f"every {kind}")):
             outcome = _form(subject, chosen, form)
             if outcome is not None and (chosen is names or set(chosen) != set(names)):

@@ -146,7 +146,8 @@ def _judge(reference: Trace, candidate: Trace) -> Judge:
 
 def _nothing(kind: Kind, trace: Trace, unseen: Sequence[str]) -> Culprit:
     """Return the statement that no captured operator is to blame; what was not captured is unknown."""
-    reason = f"{len(unseen)} were not captured, from {unseen[0]} on" if unseen else ""
+    were = "was" if len(unseen) == 1 else "were"
+    reason = f"{len(unseen)} {were} not captured, from {unseen[0]} on" if unseen else ""
     return Culprit(kind, "unknown" if unseen else "pass", trace.backend, reason=reason)
 
 

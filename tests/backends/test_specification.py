@@ -5,6 +5,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from kokoro_nb.backends.exported import export_program
+from kokoro_nb.backends.segment import output_of, result_nodes, with_outputs
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.errors import InputError
 from kokoro_nb.faults import Fault, plant
@@ -298,3 +299,18 @@ def test_a_changed_program_goes_by_the_names_of_the_healthy_one(exported, specif
     np.testing.assert_array_equal(faulty["blocks.0.conv:conv1d"], healthy["blocks.0.conv:conv1d"])
     # what the operators mean is what they meant before the fault
     np.testing.assert_array_equal(changed.recompute(":sin", {"x": X}, faulty), expected)
+
+
+def test_of_a_write_to_a_part_each_operator_is_found_again_in_a_copy_of_the_graph():
+    """Functionalisation makes several operators of one call: what is written, and the whole with it."""
+
+    class Writes(nn.Module):
+        def forward(self, x):
+            y = x.clone()
+            y[:, 1:3].mul_(2.0)
+            return y + 1
+
+    exported = export_program(Writes(), {"x": torch.ones(2, 5)})
+    names = list(result_nodes(exported))
+    assert {":mul", ":slice_scatter"} <= set(names)
+    assert list(output_of(with_outputs(exported, names))) == names

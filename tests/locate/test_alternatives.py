@@ -154,3 +154,29 @@ def test_the_call_is_known_by_the_names_of_the_schema():
     call = call_of(meaning, ":add", arrays, {":index": np.float32([7])})
     assert (call["alpha"], call["other"].tolist(), call["self"].dtype) == (2, [7.0], np.float64)
     assert call_of(meaning, ":index", arrays, {})["indices"][0].tolist() == [-1]
+
+
+FRAMES, PHONES = np.array([[5.0, 7.0, 1.0, 2.0, 3.0]]), np.array([[0, 0, 1, 2, 2]])
+GATHERED = {"self": np.full((1, 4), 9.0), "dim": 1, "index": PHONES, "src": FRAMES}
+
+
+@pytest.mark.parametrize(
+    ("given", "right", "words"),
+    [
+        ([7, 1, 3, 9], [7, 5, 14 / 3, 9], "a scatter that keeps the last number alone"),
+        ([12, 1, 5, 9], [6, 1, 2.5, 9], "the sum without what was there"),
+        ([21, 10, 14, 9], [6, 1, 2.5, 9], "the sum"),
+        ([6, 1, 2.5, 9], [7, 5, 14 / 3, 9], "the mean without what was there"),
+    ],
+)
+def test_another_reduction_of_what_is_scattered_is_told(given, right, words):
+    found = _first("scatter_reduce", [given], [right], GATHERED)
+    assert found == f"scatter_reduce computed as {words}"
+
+
+def test_what_a_negative_index_reads_in_a_tensor_that_was_computed_along_is_told():
+    x = np.linspace(1, 2, 24).reshape(1, 4, 6)
+    rounded = np.float32(x * (1 + 3e-6))
+    before = np.concatenate([[[[77.0]]], rounded[:, :3, -1:]], 1)[..., 0]  # row 0 reads before the tensor
+    found = mechanisms(_evidence("select", before, x[..., -1], {"self": x, "dim": 2, "index": -1}))
+    assert found[0].statement == "an index counted from the end read before the tensor"

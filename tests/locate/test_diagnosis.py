@@ -141,13 +141,13 @@ def test_bad_input_is_one_sentence(arguments, sentence):
 @pytest.mark.parametrize(("limit", "verdict"), [(None, "pass"), (0.0, "unknown")])
 def test_what_was_not_captured_is_in_doubt_where_the_outputs_are(healthy, limit, verdict):
     found = diagnose(healthy, X, "eager", limit=limit)
-    unseen = Culprit("nonfinite", "unknown", "eager", reason="1 were not captured, from :sin on")
+    unseen = Culprit("nonfinite", "unknown", "eager", reason="1 was not captured, from :sin on")
     off = {name: value + np.float32(1e-7) for name, value in found.investigation.history.first.items()}
     history = replace(found.investigation.history, first=off)
     judged = traced_diagnosis(found.subject, replace(found.investigation, nonfinite=unseen, history=history))
     assert (judged.verdict, judged.culprits) == (verdict, ())
     if verdict == "pass":
-        assert judged.statement.endswith("; 1 were not captured, from :sin on, and the outputs are within their limit.")
+        assert judged.statement.endswith("; 1 was not captured, from :sin on, and the outputs are within their limit.")
 
 
 def test_without_tensors_it_has_every_figure(healthy, faulty):
@@ -160,3 +160,13 @@ def test_without_tensors_it_has_every_figure(healthy, faulty):
     assert light.try_remedies().table() == found.table()
     untraced = diagnose(faulty, X, Delegated("delegated"), reference=healthy)
     assert untraced.without_tensors() is untraced
+
+
+def test_an_input_that_nothing_reads_is_said():
+    class Voice(torch.nn.Module):
+        def forward(self, x, speaker):
+            return torch.sin(x)
+
+    inputs = {"x": torch.ones(3), "speaker": torch.tensor([1])}
+    assert "No operator reads speaker." in str(diagnose(Voice(), inputs, "eager"))
+    assert "No operator reads" not in str(diagnose(torch.nn.Sigmoid(), {"input": torch.ones(3)}, "eager"))

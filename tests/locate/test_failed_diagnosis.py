@@ -2,6 +2,7 @@
 
 import inspect
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,11 @@ from torch import nn
 import kokoro_nb.models.patches  # noqa: F401  its catalogue is what is tried
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.base import Failure
+from kokoro_nb.backends.called_operators import calls
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection import diagnose
-from kokoro_nb.locate.refusal import failed_diagnosis
+from kokoro_nb.locate.refusal import failed_diagnosis, refused_operator
 from kokoro_nb.locate.subject import Subject
 from kokoro_nb.patch_registry import needed_patches
 
@@ -145,3 +147,19 @@ def test_operators_wrong_where_they_are_joined_have_a_known_defect_and_a_cure(tm
     assert (found.verdict, found.ranked[0].mechanism.name) == ("fail", "operators joined")
     assert found.ranked[0].mechanism.defect == "tvm_fused_equal"
     assert [(one.name, one.verdict) for one in found.remedies] == [("isnan asked", "pass")]
+
+
+def test_of_several_operators_on_a_line_the_one_that_is_taken_apart_into_what_the_error_names_is_named():
+    class Norm(nn.Module):
+        def forward(self, x):
+            return torch.instance_norm(x * 2, None, None, None, None, True, 0.1, 1e-5, False)
+
+    inputs = {"x": torch.ones(1, 2, 4)}
+    exported = export_program(Norm(), inputs)
+    line = inspect.getsourcelines(Norm.forward)[1] + 1
+    node = next(name for name, _ in calls(exported.program.run_decompositions()) if "batch_norm" in name)
+    quoted = f'[target=torch.ops.{node}]\nOriginal traceback:\nFile "/x/test_failed_diagnosis.py", line {line}, in f\n'
+    failure = Failure("tvm", "lowered", "RuntimeError", quoted + "    return x\n")
+    subject = Subject(BACKENDS["tvm-unfused"], exported, exported, inputs)
+    assert refused_operator(subject, failure).name == ":instance_norm"
+    assert str(replace(failure, message="It ends in a stop.")).endswith("It ends in a stop")

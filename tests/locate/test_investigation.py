@@ -113,3 +113,18 @@ def test_an_operator_that_is_compiled_alone_is_judged_in_the_dtype_of_the_runtim
     inputs = {"x": torch.randn(1, 6, 12), "memory": torch.randn(1, 9, 8), "mask": mask}
     found = diagnose(Crossed().eval(), inputs, "coreml-reference")
     assert found.first.tap.name == ":scaled_dot_product_attention"
+
+
+def test_a_view_at_another_length_than_the_example_s_has_its_shape(tmp_path):
+    """ExecuTorch shows the memory of a view, and the example's shape says nothing of another length."""
+
+    class Interleaved(nn.Module):
+        def forward(self, x):
+            return F.conv1d(torch.repeat_interleave(torch.tanh(x), 3, 2), torch.ones(1, 4, 2))
+
+    example, longer = ({"x": torch.randn(1, 4, length)} for length in (6, 11))
+    shapes = {"x": {2: torch.export.Dim("length", min=2, max=32)}}
+    about = {"folder": tmp_path, "dynamic_shapes": shapes, "at": longer}
+    found = diagnose(Interleaved(), example, here("executorch-portable"), **about)
+    assert found.verdict == "pass"
+    assert found.investigation.candidate[":repeat_interleave"].value.shape == (1, 4, 33)

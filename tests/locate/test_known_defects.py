@@ -121,4 +121,4 @@ def test_a_row_of_findings(toy):
     assert (row.verdict, row.weights, row.backend) == ("fail", "narrow", "candidate")
     assert (row.tap, row.value) == (":sin (aten.sin.default)", found.local_error)
     lost = first_divergence(program.trace(), program.trace(missing=[":sin"])).finding("narrow")
-    assert (lost.verdict, lost.reason) == ("unknown", "1 were not captured, from :sin on")
+    assert (lost.verdict, lost.reason) == ("unknown", "1 was not captured, from :sin on")

@@ -5,6 +5,10 @@ import torch
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate import divergences
 from kokoro_nb.locate.culprit import NAMES, Mechanism, likeliest
+from kokoro_nb.locate.local_error import LocalError
+from kokoro_nb.locate.mechanism_rules import mechanisms
+from kokoro_nb.locate.rule_evidence import Evidence
+from kokoro_nb.traces.operators import Operator
 from tests.locate.normed_signals import noise, normed, with_channels
 
 EXP = "an exponential that overflows"
@@ -250,3 +254,26 @@ def test_no_rule_stumbles_over_what_is_no_float(causes):
     assert isinstance(causes("argmax.default", lambda x: np.argmax(x, -1), lambda y: 31 - y, noise()), dict)
     assert causes("sum.default", lambda x: x.sum(), lambda y: y + 1, noise()) == {}  # one number has some factor
     assert isinstance(causes("sin.default", np.sin, lambda y: y * np.nan, noise()), dict)
+
+
+def test_a_small_exponential_less_one_is_what_a_difference_leaves():
+    """Multiples of 2^-24 are float16 numbers, too, which is no evidence that float16 had a part in it."""
+    x = np.float32(4e-7) * noise()
+    difference = np.float32(1) + x - np.float32(1)
+    right, operator = np.expm1(x.astype(np.float64)), Operator(":it", "aten.elu.default", "", (), x.shape, "float32")
+    error = LocalError(operator, 1.0, 1.0, 9.0, difference != right, difference, right, ())
+    assert mechanisms(Evidence(error, {"input:x": x}))[0].statement == "elu computed as exp(x) - 1"
+    near = np.nextafter(x, np.float32(1))  # off by a unit, and no difference
+    other = LocalError(operator, 1.0, 1.0, 9.0, near != right, near, right, ())
+    assert not any("exp(x) - 1" in one.statement for one in mechanisms(Evidence(other, {"input:x": x})))
+
+
+@pytest.mark.parametrize(("largest", "told"), [(80_000, True), (60_000, False)])
+def test_an_input_beyond_float16_is_named(largest, told):
+    frames, right = np.array([[1, 2, 3, largest]]), np.array([[1.0, 2, 3, 4]])
+    given = np.array([[1, 2, 3, np.inf]], np.float16)
+    operator = Operator(":it", "aten.div.Tensor", "", ("input:x",), right.shape, "float32")
+    error = LocalError(operator, 0.0, 4.0, np.inf, ~np.isfinite(given), given, right, ())
+    found = likeliest(mechanisms(Evidence(error, {"input:x": frames})))
+    assert (found.name == "overflow of the dtype") == told
+    assert not told or found.evidence == ("the largest of input:x is 8e+04, above 65504",)

@@ -136,3 +136,20 @@ def test_what_the_runtime_does_comes_first_where_it_does_more(tmp_path):
     found = diagnose(Off(), given, "onnxruntime", (Right(), given), folder=tmp_path)
     assert found.first.tap.name == ":atan2"
     assert found.method == "tracing"
+
+
+class Doubled(nn.Module):
+    def __init__(self, exact):
+        super().__init__()
+        self.exact = exact
+
+    def forward(self, x):
+        y = torch.square(x) if self.exact else x * x * 1.001
+        return torch.tanh(torch.sin(y)) * 2
+
+
+def test_the_operator_that_gives_the_one_input_in_which_equal_operators_differ_is_named():
+    programs = [export_program(Doubled(exact), X) for exact in (True, False)]
+    found = parting(programs[0], X, programs[1], X, "eager")
+    assert (found.culprit.tap.name, found.culprit.candidates) == (":mul#2", (":mul#2",))
+    assert "allowed are 1e-05 of the peak" in str(found.output), "its limit is said"

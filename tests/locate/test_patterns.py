@@ -46,6 +46,12 @@ def test_words(changes, words):
     assert _pattern((1, 4, 20), changes).words == words
 
 
+def test_a_matrix_has_no_axis_of_time():
+    assert _pattern((2, 4), [((slice(None), 1), _raised)]).words == (
+        "1 of 4 channels wholly, at positions 1 to 1 of 4 along the last axis"
+    )
+
+
 def test_figures_by_arithmetic():
     found = _pattern((2, 4, 20), [((0, 1), _raised), ((1, 1), _raised), ((1, 3, slice(17, 19)), _raised)])
     assert (found.count, found.size, found.channels) == (42, 160, 4)

@@ -7,6 +7,7 @@ from torch import nn
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection import diagnose
+from kokoro_nb.locate.tapping import EXTRA_OUTPUTS
 from tests.locate.function_modules import Function, here
 
 X = torch.randn(2, 6, 8, generator=torch.Generator().manual_seed(1))
@@ -143,3 +144,25 @@ def test_a_view_of_what_float64_lays_out_in_another_way_is_computed(tmp_path):
     mask[..., 4:, :] = False  # rows that see nothing: 0 in PyTorch, NaN in a file of ONNX
     found = diagnose(Attention().eval(), {"x": X, "mask": mask}, here("onnxruntime"), folder=tmp_path)
     assert (found.verdict, found.ranked[0].tap.name) == ("fail", ":scaled_dot_product_attention")
+
+
+def test_a_buffer_that_starts_at_0_behind_a_delegate_is_named_and_its_values_are_saved(tmp_path):
+    """What each part computes alone is right: the parts are fed with the values that the buffer should have."""
+    found = diagnose(Past(0.5).eval(), {"x": X}, here("executorch-xnnpack"), folder=tmp_path, remedies=True)
+    assert (found.verdict, found.first.mechanism.name) == ("fail", "lost state")
+    assert "the buffer 'past' starts at 0" in found.statement
+    assert [(one.kind, one.name, one.verdict) for one in found.remedies] == [("setting", "saved state", "pass")]
+
+
+def test_what_a_write_to_a_part_is_read_for_is_its_shape_alone(tmp_path):
+    """TVM's importer puts what is written in the place of what it is written to, which nothing reads any more."""
+
+    class Padded(nn.Module):
+        def forward(self, x):
+            y = torch.ones(*x.shape[:2], 2 * x.shape[2])
+            y[:, :, 1 : 1 + x.shape[2]] = x
+            y[:, 0].fill_(2.0)
+            return torch.tanh(y)
+
+    found = diagnose(Padded(), {"x": X}, here("tvm"), folder=tmp_path)
+    assert (found.verdict, found.investigation.candidate.how) == ("pass", EXTRA_OUTPUTS), str(found)

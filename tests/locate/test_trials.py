@@ -15,7 +15,7 @@ from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection import diagnose
 from kokoro_nb.locate.diagnosis import card
-from kokoro_nb.locate.other_forms import FORMS, float32_region, in_other_form, kept_in_float32
+from kokoro_nb.locate.other_forms import FORMS, float32_region, forms_of, in_other_form, kept_in_float32
 from kokoro_nb.locate.subject import Subject
 from kokoro_nb.locate.trials import _in_float32
 from kokoro_nb.models.patches import curing
@@ -23,6 +23,9 @@ from tests.corpus.forms import legacy_onnx
 from tests.corpus.programs import phase_of_silence, running_phase
 
 X = torch.randn(2, 8, 12, generator=torch.Generator().manual_seed(0))
+
+
+STEPS = torch.arange(8).reshape(1, 8, 1).expand(2, 8, 12) % 3
 
 
 class Applied(nn.Module):
@@ -55,6 +58,13 @@ class Applied(nn.Module):
         ("log_sigmoid", F.logsigmoid),
         ("cumsum", lambda x: torch.cumsum(x, -1)),
         ("cumsum", lambda x: torch.cumsum(x, 1)),
+        ("pad", lambda x: F.pad(x, (-2, 3, 1, -4), value=0.5)),
+        ("pad", lambda x: F.pad(x, (0, -5))),
+        ("scatter_reduce", lambda x: x.scatter_reduce(2, torch.arange(12).expand(2, 8, 12) % 5, x + 1, "mean")),
+        *(
+            ("scatter_reduce", lambda x, how=how: x.scatter_reduce(1, STEPS, x + 1, how, include_self=False))
+            for how in ("mean", "sum")
+        ),
     ],
 )
 def test_another_form_computes_the_same_without_the_operator(kind, module):
@@ -70,6 +80,34 @@ def test_another_form_computes_the_same_without_the_operator(kind, module):
     assert after == before
     calls = [str(node.target) for node in changed.program.graph.nodes if node.op == "call_function"]
     assert kind == "atan2" or kind == "cumsum" or not any(f"aten.{kind}." in call for call in calls)
+
+
+@pytest.mark.parametrize(
+    ("kind", "function", "known"),
+    [
+        ("addcmul", lambda x: torch.addcmul(x, x, x + 1, value=0.3), True),
+        ("upsample_nearest1d", lambda x: F.interpolate(x, scale_factor=1.7), True),
+        ("tril", lambda x: torch.tril(x, -1), True),
+        ("cummax", lambda x: torch.cummax(x, 2).values, False),
+    ],
+)
+def test_what_pytorch_takes_an_operator_apart_into_is_a_form_of_it(kind, function, known):
+    exported = export_program(Applied(function), {"x": X})
+    names = [one.name for one in exported.specification.operators if one.kind == kind]
+    assert names
+    changed = in_other_form(exported, names, forms_of(kind)[-1])
+    assert (changed is not None) == known
+    if known:
+        before, after = (one.specification.run({"x": X}, double=True)["output"] for one in (exported, changed))
+        np.testing.assert_allclose(after, before, rtol=1e-12, atol=1e-12)
+
+
+def test_a_remainder_of_whole_numbers_is_no_difference_of_floats():
+    whole = {"x": torch.arange(-6, 6).reshape(1, 12)}
+    exported = export_program(Applied(lambda x: x % 5), whole)
+    first, second = (in_other_form(exported, [":remainder"], form) for form in FORMS["remainder"])
+    assert first is None
+    np.testing.assert_array_equal(second.specification.run(whole)["output"], (np.arange(-6, 6) % 5 * 2)[None])
 
 
 def test_operators_in_float32_are_read_in_float32():

@@ -104,7 +104,7 @@ def test_an_empty_tensor_is_no_fault(toy, step):
 
 def test_what_was_not_captured_is_unknown_even_if_all_else_is_finite(program):
     found = first_nonfinite(None, program.trace(missing=[":sin"]))
-    assert (found.verdict, found.tap, found.reason) == ("unknown", None, "1 were not captured, from :sin on")
+    assert (found.verdict, found.tap, found.reason) == ("unknown", None, "1 was not captured, from :sin on")
     # with the reference it is known that a view computes nothing
     assert first_nonfinite(program.trace(), program.trace(missing=[":view"])).verdict == "pass"
     assert first_nonfinite(program.trace(), program.trace(missing=[":sin"])).verdict == "unknown"

@@ -106,6 +106,8 @@ class Executorch(FileBackend):
         What takes parts of the graph: ``xnnpack`` (the CPU), ``coreml`` or ``vulkan``. What it leaves, and with None
         every operator, runs in the kernels that the wheel registers: the portable ones, but for some twenty optimised
         ones (matrix products, arithmetic, exp, gelu, layer norm, softmax, sums; neither convolution nor instance norm).
+    saved_state : tuple of str
+        Buffers that the program writes to and whose first values are saved; of others ExecuTorch saves the shape alone.
 
     Notes
     -----
@@ -119,6 +121,7 @@ class Executorch(FileBackend):
     """
 
     delegate: Name | None = "xnnpack"
+    saved_state: tuple[str, ...] = ()
 
     file: ClassVar[str] = "model.pte"
     packages: ClassVar[tuple[str, ...]] = ("executorch", "torchao", "coremltools")
@@ -144,8 +147,8 @@ class Executorch(FileBackend):
         return f"The runtime in this ExecuTorch was built without {self._delegate.backend_id}."
 
     def options(self) -> dict[str, Any]:
-        """Return the delegate."""
-        return {"delegate": self.delegate}
+        """Return the delegate, and the buffers whose values are saved, where there are any."""
+        return {"delegate": self.delegate} | ({"saved_state": self.saved_state} if self.saved_state else {})
 
     def partitioner(self) -> Any | None:
         """Return a new partitioner of the delegate; None if there is none."""
@@ -164,7 +167,12 @@ class Executorch(FileBackend):
             chain = [] if partitioner is None else [partitioner]
             edge = to_edge_transform_and_lower(copy.deepcopy(exported.program), partitioner=chain)
         with on_rung("serialised", seconds), quietly():
-            program = edge.to_executorch()
+            from executorch.exir import ExecutorchBackendConfig
+            from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
+
+            names = [name.replace(".", "_") for name in self.saved_state]  # as the placeholders are called
+            passes = [InitializedMutableBufferPass(names)] if names else []
+            program = edge.to_executorch(ExecutorchBackendConfig(passes=passes))
             with path.open("wb") as stream:
                 program.write_to_file(stream)
             write_json(path.with_name(ROOM), {"bytes": room(program)})

@@ -48,6 +48,8 @@ def added(site: FaultSite, function: Callable[..., Any], **arguments: Any) -> An
     with torch.no_grad(), nullcontext() if mode is None else mode:  # what is made of no tensor is a stand-in, too
         traced = make_fx(of_tensors)(*(node.meta["val"] for node in nodes)).graph
     traced.eliminate_dead_code()
+    if any(node.op == "call_function" and getattr(node.target, "namespace", "aten") != "aten" for node in traced.nodes):
+        return None  # exporters know none of PyTorch's own primitives
     places, made = iter(nodes), dict[Any, Any]()
     for node in traced.nodes:
         if node.op == "placeholder":
@@ -57,6 +59,24 @@ def added(site: FaultSite, function: Callable[..., Any], **arguments: Any) -> An
             made[node] = site.emit(node.target, *args, **kwargs)
     (result,) = next(reversed(traced.nodes)).args
     return None if result is None else made[result]
+
+
+def _decomposed(op: Any, result: Any, **given: Any) -> Any:
+    """Return what PyTorch takes an operator apart into; None where it does not."""
+    from torch._decomp import decomposition_table
+
+    known: Any = decomposition_table.get(op)
+    if known is None:
+        return None
+    parameters = op._schema.arguments
+    found = known(
+        *(given[one.name] for one in parameters if not one.kwarg_only),
+        **{one.name: given[one.name] for one in parameters if one.kwarg_only and given[one.name] is not None},
+    )
+    return found if is_tensor(found) and (found.shape, found.dtype) == (result.shape, result.dtype) else None
+
+
+DECOMPOSED = OtherForm("PyTorch's decomposition", "what PyTorch takes it apart into stands in its place", _decomposed)
 
 
 def is_tensor(value: Any) -> bool:

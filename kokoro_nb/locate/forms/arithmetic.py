@@ -34,7 +34,9 @@ def _masks(self: Any, other: Any, op: Any, **_: Any) -> Any:
     return self.logical_or(other) if "add" in str(op) or "__or__" in str(op) else self.logical_and(other)
 
 
-def _remainder(self: Any, other: Any, **_: Any) -> Any:
+def _remainder(self: Any, other: Any, result: Any, **_: Any) -> Any:
+    if not is_float(result):
+        return None  # the quotient of whole numbers is none
     return self - self.floor() if not is_tensor(other) and other == 1 else self - (self / other).floor() * other
 
 

@@ -41,7 +41,7 @@ def places(shape: Any, indices: dict[int, Any]) -> Any:
     rest = [axis for axis in range(len(shape)) if axis not in axes]
     front = axes[0] if axes == list(range(axes[0], axes[0] + len(axes))) else 0
     found: Any = sum(one.long() * prod(shape[axis + 1 :]) for axis, one in indices.items())
-    found = found.reshape(*found.shape, *[1] * (len(rest) - front))
+    found = found.reshape([*found.shape, *[1] * (len(rest) - front)])
     for number, axis in enumerate(rest):
         behind = len(rest) - 1 - number + (wide if number < front else 0)
         found = found + _along(shape, axis).reshape(-1, *[1] * behind)
@@ -97,6 +97,19 @@ def _scattered(self: Any, dim: int, index: Any, op: Any, src: Any = None, reduce
     return _written(self, where, src, "add" in str(op))
 
 
+def _reduced(self: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool, **_: Any) -> Any:
+    """Return a sum or a mean of what is scattered to each place as sums by scatter_add."""
+    if reduce not in ("sum", "mean") or not is_float(self):
+        return None
+    start, counts = self, filled(self, 1.0)
+    if not include_self:
+        start, counts = (one.scatter(dim, index, filled(index, 0, self.dtype)) for one in (start, counts))
+    total = start.scatter_add(dim, index, src)
+    if reduce == "sum":
+        return total
+    return total / counts.scatter_add(dim, index, filled(index, 1, self.dtype))
+
+
 def _masked(self: Any, indices: Any, values: Any, accumulate: bool, **_: Any) -> Any:
     """Return a choice in the place of a write of one number where a mask holds."""
     masks = [(axis, one) for axis, one in enumerate(indices) if one is not None]
@@ -107,8 +120,25 @@ def _masked(self: Any, indices: Any, values: Any, accumulate: bool, **_: Any) ->
     return values.reshape(()).to(self.dtype).where(mask, self)
 
 
+def _cropped(self: Any, pad: Any, value: Any = 0, mode: str = "constant", **_: Any) -> Any:
+    """Return what is cut off by a negative pad cut off first."""
+    import torch
+
+    if mode != "constant" or all(one >= 0 for one in pad):
+        return None
+    x = self
+    for place in range(len(pad) // 2):
+        before, after = (-one if one < 0 else 0 for one in pad[2 * place : 2 * place + 2])
+        axis = self.ndim - 1 - place
+        x = x.narrow(axis, before, self.shape[axis] - before - after)
+    added = [one if one > 0 else 0 for one in pad]
+    return torch.constant_pad_nd(x, added, value or 0) if any(added) else x
+
+
 _FROM_THE_START = "indices from the start", "the size of the axis is added to an index that is counted from its end"
 _ONE = "one linear index", "what is indexed is one long axis, in which each place has one number"
+_ADDED = OtherForm("sums by scatter_add", "what is scattered is added up, and divided by its number", _reduced)
+_CROP = OtherForm("a crop in the place of a negative pad", "what a negative pad cuts off is left out", _cropped)
 _WHERE = OtherForm("where in place of a mask", "where chooses between the number and what was there", _masked)
 
 
@@ -165,6 +195,8 @@ FORMS: dict[str, tuple[OtherForm, ...]] = {
     **dict.fromkeys(("index_put", "index_put_"), (_WHERE, OtherForm(*_ONE, _put))),
     **dict.fromkeys(("index_copy", "index_add", "index_fill"), (OtherForm(*_ONE, _along_one),)),
     **dict.fromkeys(("scatter", "scatter_add"), (OtherForm(*_ONE, _scattered),)),
+    "scatter_reduce": (_ADDED,),
+    **dict.fromkeys(("pad", "constant_pad_nd"), (_CROP,)),
     "where": (OtherForm("where of tensors", "the number is a tensor of the result's dtype", _where),),
     "new_ones": (OtherForm("full", "full makes the ones", _ones),),
     "full": (OtherForm("an infinity computed", "what is not finite is a logarithm", _infinite),),

@@ -97,3 +97,16 @@ def test_without_a_linker_the_reason_is_given(monkeypatch):
     monkeypatch.setattr("tvm.support.cc.get_cc", lambda: None)
     assert "install gcc or clang" in Tvm("tvm").available()
     assert TvmCross("tvm-arm64-macos", machine="arm64-macos").available() is None
+
+
+def test_assertions_of_tvm_itself_are_no_calls_of_the_program(tmp_path):
+    class Coded(nn.Module):
+        def forward(self, x):
+            return nn.functional.one_hot(x, 4).to(torch.float32) * 2
+
+    exported = export_program(Coded(), {"x": torch.tensor([[1, 3, 0]])})
+    backend = Tvm(fused=False)
+    trace = backend.load(backend.export(exported, {"x": torch.tensor([[1, 3, 0]])}, tmp_path)).trace(
+        {"x": torch.tensor([[1, 3, 0]])}, keep="full"
+    )
+    np.testing.assert_array_equal(trace.values[":mul"], 2 * np.eye(4, dtype=np.float32)[[[1, 3, 0]]])
