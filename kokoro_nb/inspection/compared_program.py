@@ -14,6 +14,7 @@ from kokoro_nb.inspection.onnx_nodes import OnnxNode, freeing, last_readers, nod
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, widened
 from kokoro_nb.inspection.value_types import Value
 from kokoro_nb.inspection.whole_file import named_constants
+from kokoro_nb.locate.culprit import Name
 from kokoro_nb.markup import number
 from kokoro_nb.traces.operators import CONSTANT, Operator
 from kokoro_nb.traces.parity import of_peak
@@ -203,7 +204,7 @@ def changed_parameters(
         if not others:
             others = left.get((node.operator, _largest(node).shape), [])[:1]
             del left.get((node.operator, _largest(node).shape), [])[:1]
-        if others and all(next(differing_constants(one, node), None) is not None for one in others):
+        if others and all(next(differing(one, node), None) is not None for one in others):
             yield node, others[0]
 
 
@@ -219,17 +220,23 @@ def _both(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[str, np.nda
             yield theirs[0], theirs[1].astype(np.float64), ours[0], ours[1].astype(np.float64)
 
 
-def differing_constants(other: ComparedNode, node: ComparedNode) -> Iterator[str]:
-    """Say which constants differ, argument by argument."""
+def differing(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[Name, str]]:
+    """Say which constants differ, argument by argument, and then which attributes, with what each is a case of."""
     for there, right, here, value in _both(other, node):
         if right.shape != value.shape:
-            yield f"the constant '{here}' has the shape {value.shape}, there {right.shape}"
+            yield "changed constant", f"the constant '{here}' has the shape {value.shape}, there {right.shape}"
             continue
         count = _changed(value, right)
         if count:
             place = np.unravel_index(int(np.argmax(np.abs(value - right))), right.shape)
             values = f"{number(value[place])} in place of {number(right[place])}{called(there, here)}"
-            yield f"the constant '{here}' is {values} ({count:,} of {value.size:,} values differ)"
+            words = f"the constant '{here}' is {values} ({count:,} of {value.size:,} values differ)"
+            yield "changed constant", words
+    theirs, ours = other.attributes, node.attributes
+    for name in sorted(set(theirs) | set(ours)):
+        if theirs.get(name) != ours.get(name):
+            words = f"the attribute {name} is {ours.get(name, 'not set')} in place of {theirs.get(name, 'not set')}"
+            yield "operator lowered as another", words
 
 
 def largest_change(other: ComparedNode, node: ComparedNode) -> float:
@@ -291,11 +298,3 @@ def _sorted(constant: tuple[str, np.ndarray]) -> np.ndarray:
 def _changed(value: np.ndarray, right: np.ndarray) -> int:
     """Return how many values differ by more than rounding of a constant."""
     return int((np.abs(value - right) > CHANGED * np.abs(right)).sum())
-
-
-def differing_attributes(other: ComparedNode, node: ComparedNode) -> Iterator[str]:
-    """Say which attributes differ."""
-    theirs, ours = other.attributes, node.attributes
-    for name in sorted(set(theirs) | set(ours)):
-        if theirs.get(name) != ours.get(name):
-            yield f"the attribute {name} is {ours.get(name, 'not set')} in place of {theirs.get(name, 'not set')}"

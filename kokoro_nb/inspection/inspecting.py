@@ -7,7 +7,7 @@ from typing import Any
 
 from kokoro_nb.backends.artefacts import give_back_memory
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.against_file import OTHER, first_that_parts
+from kokoro_nb.inspection.against_file import PairedPrograms
 from kokoro_nb.inspection.blame import InspectionFinding
 from kokoro_nb.inspection.captured_program import CapturedProgram
 from kokoro_nb.inspection.file_run import FileRun
@@ -20,11 +20,12 @@ from kokoro_nb.inspection.mended_file import MendedFile
 from kokoro_nb.inspection.onnx_file import read_onnx
 from kokoro_nb.inspection.onnx_file_program import OnnxFileProgram
 from kokoro_nb.inspection.other_version import OtherVersion, second_opinion
+from kokoro_nb.inspection.pairing import OTHER
 from kokoro_nb.inspection.quantisation_budget import QuantisationBudget
 from kokoro_nb.inspection.quantised_mend import quantised_mend
-from kokoro_nb.inspection.references import Reference, varied
+from kokoro_nb.inspection.references import Reference, three_sets
 from kokoro_nb.inspection.unrounded_layers import candidates
-from kokoro_nb.inspection.value_types import Arrays, Tell
+from kokoro_nb.inspection.value_types import Tell
 from kokoro_nb.inspection.whole_file import AUDIBLE, has_halves
 from kokoro_nb.locate.culprit import Mechanism
 from kokoro_nb.markup import number
@@ -93,7 +94,7 @@ def inspect(
     if other_python is not None and (static or path.suffix in FORMATS):
         raise InputError("Only an .onnx file that is run can be run on another version; leave --other-python out.")
     other = None if other_python is None else OtherVersion.of(other_python)
-    program: Any = CapturedProgram(read_program(path)) if path.suffix in FORMATS else OnnxFileProgram(read_onnx(path))
+    program = opened(path)
     give_back_memory()
     tell("it was read")
     reference = None if against is None else Reference.of(against)
@@ -108,7 +109,8 @@ def inspect(
         report = replace(report, findings=found, notes=(*report.notes, *notes))
         tell(f"the file ran on {other.label}")
     if reference is not None:
-        report = _compared(report, program, reference, made.arrays)
+        known = reference.program(made.arrays)
+        report = with_findings(report, PairedPrograms.of(known, program.compared(), three_sets(made.arrays)))
     if mend is not None:
         done = _mended(seen, Path(mend), level, tell)
         report = replace(report, notes=(*report.notes, f"{Path(mend).name}: {done}"), mended=done)
@@ -133,14 +135,18 @@ def _inputs(program: Any, reference: Reference | None) -> MadeInputs:
     return made
 
 
-def _compared(report: InspectionReport, program: Any, reference: Reference, inputs: Arrays) -> InspectionReport:
+def opened(path: Path) -> Any:
+    """Return the program that a file holds: a `CapturedProgram` or an `OnnxFileProgram`; InputError if none."""
+    return CapturedProgram(read_program(path)) if path.suffix in FORMATS else OnnxFileProgram(read_onnx(path))
+
+
+def with_findings(report: InspectionReport, comparison: PairedPrograms) -> InspectionReport:
     """Add to a report where the file first parts from what is right."""
-    sets = [inputs, *(varied(inputs, seed) for seed in (1, 2))]
-    found, note = first_that_parts(reference.program(inputs), program.compared(), sets)
+    found = comparison.finding
     if found is not None and found.kind == "outputs" and report.budget.layers:
         found = _of_layer(found, report.budget)
     findings = sorted([*report.findings, *([found] if found else [])], key=lambda one: (one.index < 0, one.index))
-    return replace(report, findings=tuple(findings), notes=(*report.notes, note))
+    return replace(report, findings=tuple(findings), notes=(*report.notes, comparison.note))
 
 
 def _of_layer(found: InspectionFinding, budget: QuantisationBudget) -> InspectionFinding:

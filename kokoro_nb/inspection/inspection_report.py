@@ -15,7 +15,8 @@ from kokoro_nb.inspection.mended_file import MendedFile
 from kokoro_nb.inspection.node_judgement import NodeJudgement
 from kokoro_nb.inspection.quantisation_budget import QuantisationBudget
 from kokoro_nb.inspection.whole_file import OutputSummary
-from kokoro_nb.markup import Fact, Fragment, card, line, number, page, table
+from kokoro_nb.locate.card_facts import Fact, facts_card
+from kokoro_nb.markup import Fragment, line, number, page, table
 from kokoro_nb.storage import write_json, write_text
 
 SHOWN = 25  # nodes of the table of the worst
@@ -105,7 +106,7 @@ class InspectionReport:
         facts += [Fact("noticed", note) for note in self.notes]
         facts += [Fact("not judged", one) for one in _grouped(self.unjudged)]
         facts += [Fact(f"input {name}", how) for name, how in self.inputs.items()]
-        return card(line(self.verdict, f"{self.path.name}: {self.headline}"), facts)
+        return facts_card(line(self.verdict, f"{self.path.name}: {self.headline}"), facts)
 
     def __str__(self) -> str:
         return self.card.text

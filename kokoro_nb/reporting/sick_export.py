@@ -6,11 +6,11 @@ from typing import Any
 
 from kokoro_nb import markup
 from kokoro_nb.backends.base import Failure
-from kokoro_nb.locate.card_facts import Row, card_facts, figure, percent
+from kokoro_nb.locate.card_facts import Fact, Row, card_facts, facts_card, figure, percent
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.output_error import OutputError
 from kokoro_nb.locate.survey import SurveyRow
-from kokoro_nb.markup import Fact, Fragment, number
+from kokoro_nb.markup import Fragment, number
 
 CULPRITS = 8  # that are recorded of one diagnosis, those with the largest effect
 
@@ -100,4 +100,4 @@ def card(row: Row, page: str = "", name: str = "", bundle: str = "") -> Fragment
     head = f'<p class="knb-card-head">{label} {about}</p><p class="knb-card-what">{escape(sentence)}</p>'
     facts = [*card_facts(row), *([Fact("note", str(row["note"]))] if row.get("note") else [])]
     foot = f'<p class="knb-card-links">{" · ".join(links)}</p>' if links else ""
-    return markup.card(Fragment(head, f"{badge.upper()}: {subject} on {backend}. {sentence}"), facts, foot)
+    return facts_card(Fragment(head, f"{badge.upper()}: {subject} on {backend}. {sentence}"), facts, foot)

@@ -21,15 +21,15 @@ from kokoro_nb.backends.mil.saved_program import SavedProgram, load_program
 from kokoro_nb.backends.signature import TensorSpec, dtype_name
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram, Observe
-from kokoro_nb.inspection.formats.pt2_file import OPEN, drawn_inputs
-from kokoro_nb.inspection.formats.runnable_program import OperatorAlone, ProgramFacts, ProgramRun
+from kokoro_nb.inspection.formats.runnable_program import OperatorAlone, ProgramFacts, ProgramRun, drawn_inputs, fixed
 from kokoro_nb.inspection.input_maker import MadeInputs
+from kokoro_nb.inspection.semantics.onnx_call import widened
 from kokoro_nb.inspection.value_types import Arrays
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
 from kokoro_nb.traces.trace import Given, Substitute
 
 BODY = "it has a program of its own inside, or draws, or holds a state"
-
+NOTE = "Core ML runs on macOS alone; the file was executed by an interpreter of MIL, in the file's number types."
 LINES = """\
 import coremltools as ct
 from coremltools.converters.mil.mil import Builder, Function
@@ -103,27 +103,21 @@ class MilFile:
         variables = self.saved.program.functions[self._function].inputs
         specs = []
         for name in self._plain.inputs:
-            shape = tuple(size if isinstance(size, int | np.integer) else OPEN for size in variables[name].shape)
-            dtype = declared_dtype(variables[name])
-            specs.append(TensorSpec(name, tuple(map(int, shape)), dtype_name(dtype)))
+            specs.append(TensorSpec(name, *_form(variables[name])))
         hidden = {
             name: BODY
             for name, (operation, _) in self._places.items()
             if operation.blocks or "seed" in operation.inputs
         }
-        ends = {name: name if name in self._places else "" for name in self._plain.outputs}
-        note = (
-            "Core ML runs on macOS alone; the file was executed by an interpreter of MIL, in the file's number types."
-        )
         return ProgramFacts(
             self.path,
             "kokoro_nb's interpreter of MIL",
             self._function,
             tuple(specs),
-            ends,
+            {name: name if name in self._places else "" for name in self._plain.outputs},
             {name: name for name in self._places},
             hidden,
-            (note,),
+            (NOTE,),
         )
 
     @cached_property
@@ -133,10 +127,8 @@ class MilFile:
         for name, (operation, place) in self._places.items():
             several = len(operation.outputs) > 1
             op = f"{operation.op_type}[{place}]" if several else operation.op_type
-            variable = operation.outputs[place]
-            shape = tuple(int(size) if isinstance(size, int | np.integer) else OPEN for size in variable.shape)
             reads = tuple(dict.fromkeys(self._label(one) for one in _read(operation)))
-            found.append(Operator(name, op, "", reads, shape, dtype_name(declared_dtype(variable))))
+            found.append(Operator(name, op, "", reads, *_form(operation.outputs[place])))
         return tuple(found)
 
     def _label(self, variable: Any) -> str:
@@ -149,17 +141,7 @@ class MilFile:
     ) -> Any:
         """Compute one operator on what went into it: see `kokoro_nb.traces.trace.Meaning`; nothing is substituted."""
         operation, place = self._places[name]
-
-        def value(variable: Any) -> Any:
-            if isinstance(variable, list | tuple):
-                return [value(one) for one in variable]
-            if variable.name in captured:
-                return np.asarray(captured[variable.name])
-            return np.asarray(inputs[variable.name]) if variable.name in inputs else None
-
-        given = {one: value(each) for one, each in operation.inputs.items() if not one.startswith("_")}
-        known = {one: each for one, each in given.items() if each is not None}
-        results = (self._double if double else self._plain).alone(operation, known)
+        results = (self._double if double else self._plain).alone(operation, _given(operation, inputs, captured))
         if results is None:
             raise InputError(f"{name} cannot be computed alone: {BODY}.")
         result = torch.from_numpy(np.array(results[place]))
@@ -180,17 +162,17 @@ class MilFile:
     def run(self, inputs: Arrays) -> ProgramRun:
         """Run it in the number types of the file."""
         captured: dict[str, np.ndarray] = {}
-
-        def observe(_type: str, _name: str, _given: Mapping[str, Any], results: Mapping[str, Any]) -> None:
-            captured.update({key: np.array(one) for key, one in results.items() if key in self._places})
-
-        outputs = self._run(self._plain, inputs, observe)
+        outputs = self._run(self._plain, inputs, lambda name, value: captured.update({name: np.array(value)}))
         return ProgramRun(captured, outputs)
 
-    def _run(self, interpreter: Interpreter, inputs: Arrays, observe: Any) -> dict[str, np.ndarray]:
+    def _run(self, interpreter: Interpreter, inputs: Arrays, observe: Observe) -> dict[str, np.ndarray]:
+        def seen(_type: str, _name: str, _given: Mapping[str, Any], results: Mapping[str, Any]) -> None:
+            for name in filter(self._places.__contains__, results):
+                observe(name, results[name])
+
         try:
             with quietly():
-                return interpreter.run(inputs, observe)
+                return interpreter.run(inputs, seen)
         except InputError:
             raise
         except Exception as error:  # of torch, on another's program
@@ -206,14 +188,10 @@ class MilFile:
             If it takes a list of values.
         """
         operation, place = self._places[name]
-        values = {}
-        for key, variable in operation.inputs.items():
-            if isinstance(variable, list | tuple):
-                raise InputError("it takes a list of values.")
-            if variable is not None and not key.startswith("_"):
-                known = captured.get(variable.name, inputs.get(variable.name, variable.val))
-                if known is not None:
-                    values[f"in.{key}"] = np.asarray(known)
+        given = _given(operation, inputs, captured)
+        if any(isinstance(one, list) for one in given.values()):
+            raise InputError("it takes a list of values.")
+        values = {f"in.{key}": one for key, one in given.items()}
         part = f"[{place}]" if len(operation.outputs) > 1 else ""
         return OperatorAlone("coremltools", LINES.format(operator=operation.op_type, part=part), values)
 
@@ -222,14 +200,8 @@ class MilFile:
 
         def compute(inputs: Arrays, observe: Observe) -> None:
             for name, value in inputs.items():
-                observe(name, value.astype(np.float64) if value.dtype.kind == "f" else value)
-
-            def seen(_type: str, _name: str, _given: Mapping[str, Any], results: Mapping[str, Any]) -> None:
-                for key, one in results.items():
-                    if key in self._places:
-                        observe(key, one)
-
-            self._run(self._double, inputs, seen)
+                observe(name, widened(value))
+            self._run(self._double, inputs, observe)
 
         nodes = []
         for index, one in enumerate(self.operators):
@@ -244,6 +216,24 @@ class MilFile:
         names = tuple(spec.name for spec in self.facts.inputs)
         ends = tuple(self.facts.outputs.values())
         return ComparedProgram(self.path.name, names, ends, tuple(nodes), compute, next(iter(self._plain.unseeded), ""))
+
+
+def _given(operation: Any, inputs: Given, captured: Given) -> dict[str, Any]:
+    """Return what goes into an operation, by MIL's names, as far as it is known."""
+
+    def value(variable: Any) -> Any:
+        if isinstance(variable, list | tuple):
+            return [value(one) for one in variable]
+        known = captured.get(variable.name, inputs.get(variable.name, variable.val))
+        return None if known is None else np.asarray(known)
+
+    found = {key: value(one) for key, one in operation.inputs.items() if not key.startswith("_")}
+    return {key: one for key, one in found.items() if one is not None}
+
+
+def _form(variable: Any) -> tuple[tuple[int, ...], str]:
+    """Return the shape and the type of a variable."""
+    return fixed(variable.shape), dtype_name(declared_dtype(variable))
 
 
 def _texts(held: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Programs that `torch.export.save` wrote: read, run in PyTorch, and each operator computed again in float64."""
 
 import zipfile
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from operator import getitem
@@ -17,14 +16,13 @@ from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import TensorSpec, dtype_name
 from kokoro_nb.errors import InputError, one_line
 from kokoro_nb.inspection.compared_program import ComparedProgram, of_exported
-from kokoro_nb.inspection.formats.runnable_program import OperatorAlone, ProgramFacts, ProgramRun
+from kokoro_nb.inspection.formats.runnable_program import OperatorAlone, ProgramFacts, ProgramRun, drawn_inputs, fixed
 from kokoro_nb.inspection.input_maker import MadeInputs
 from kokoro_nb.inspection.value_types import Arrays
 from kokoro_nb.traces.operators import Operator
 from kokoro_nb.traces.trace import Given, Substitute
 
 HEAVIEST = 4 * 2**30  # bytes when unpacked
-OPEN = 16  # length of an axis that the file leaves open, where it has no example
 LINES = """\
 import torch
 
@@ -72,7 +70,10 @@ class Pt2File:
             raise InputError(f"{path} cannot be read by torch.export.load: {one_line(error)}.") from error
         names = [name for name in program.graph_signature.user_inputs if isinstance(name, str)]
         nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
-        specs = tuple(_spec(name, nodes[name].meta["val"]) for name in names)
+        values = [nodes[name].meta["val"] for name in names]
+        specs = tuple(
+            TensorSpec(name, fixed(one.shape), dtype_name(one.dtype)) for name, one in zip(names, values, strict=True)
+        )
         results = user_results(program)
         outputs = ("output",) if len(results) == 1 else tuple(f"output_{k}" for k in range(len(results)))
         return cls(path, Exported(None, program, specs, outputs, (), 0.0))
@@ -172,27 +173,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(one) for key, one in value.items()}
     return value.detach().clone() if hasattr(value, "detach") else value
-
-
-def _spec(name: str, value: Any) -> TensorSpec:
-    shape = tuple(size if isinstance(size, int) else OPEN for size in value.shape)
-    return TensorSpec(name, shape, dtype_name(value.dtype))
-
-
-def drawn_inputs(specs: tuple[TensorSpec, ...], seed: int, bounds: Mapping[str, int] | None = None) -> MadeInputs:
-    """Draw inputs of these shapes: floats of a standard normal, integers below a bound (2 where none is known)."""
-    draw = np.random.default_rng(seed)
-    arrays: dict[str, np.ndarray] = {}
-    how = {}
-    for spec in specs:
-        dtype = np.dtype(spec.dtype)
-        if dtype.kind == "b":
-            arrays[spec.name], words = np.ones(spec.shape, bool), "all true"
-        elif dtype.kind in "iu":
-            bound = (bounds or {}).get(spec.name, 2)
-            arrays[spec.name] = draw.integers(min(1, bound - 1), bound, spec.shape).astype(dtype)
-            words = f"integers below {bound}"
-        else:
-            arrays[spec.name], words = draw.standard_normal(spec.shape).astype(dtype), "normal, seed " + str(seed)
-        how[spec.name] = f"{words}, shape {spec.shape}"
-    return MadeInputs(arrays, how)

@@ -1,26 +1,182 @@
 """ExecuTorch programs: run with the event tracer on, each instruction outside a delegate computed again in float64."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.metadata import version
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from kokoro_nb.backends.base import quietly
-from kokoro_nb.errors import InputError
+from kokoro_nb.backends.signature import TensorSpec
+from kokoro_nb.errors import InputError, one_line
 from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram, Observe
-from kokoro_nb.inspection.formats.pte_content import PteContent
-from kokoro_nb.inspection.formats.pte_instructions import DTYPES, Step
-from kokoro_nb.inspection.formats.pte_operators import XnnDelegate
-from kokoro_nb.inspection.formats.runnable_program import OperatorAlone, ProgramRun
-from kokoro_nb.inspection.formats.xnnpack_graph import NONE, XnnNode, XnnValue
+from kokoro_nb.inspection.formats.pte_instructions import PteInstructions, Step
+from kokoro_nb.inspection.formats.runnable_program import OperatorAlone, ProgramFacts, ProgramRun, drawn_inputs
+from kokoro_nb.inspection.formats.xnnpack_graph import NONE, XnnDelegate, XnnValue
+from kokoro_nb.inspection.input_maker import MadeInputs
 from kokoro_nb.inspection.semantics.onnx_call import widened
 from kokoro_nb.inspection.value_types import Array, Arrays
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
+from kokoro_nb.traces.trace import Given, Substitute
+
+LARGEST = 4 * 2**30  # bytes of a file
+HALVES = (
+    "ExecuTorch's event tracer cannot show a program with float16 values: its instructions were computed by "
+    "PyTorch in the file's own types, and the outputs alone are ExecuTorch's."
+)
+LINES = """\
+import torch
+{kernels}from executorch.runtime import Runtime
+
+program = Runtime.get().load_program(here / "one_node.pte")
+inputs = [torch.from_numpy(saved[f"in{{k}}"]) for k in range({count})]
+given = program.load_method("{method}").execute(inputs)[{place}].numpy()
+"""
 
 
-class PteFile(PteContent):
-    """An ExecuTorch program that is run here, compared with another, and taken apart."""
+@dataclass(frozen=True, eq=False)
+class PteFile:
+    """An ExecuTorch program with one method.
+
+    Attributes
+    ----------
+    path : pathlib.Path
+        The file.
+    program : executorch.exir.schema.Program
+        What is in it.
+    named : dict of str to bytes
+        Data that its delegates find by name.
+    """
+
+    path: Path
+    program: Any
+    named: Mapping[str, bytes] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path) -> "PteFile":
+        """Read a file.
+
+        Raises
+        ------
+        InputError
+            If it is no such file, is cut off or damaged, or has no method, or several chains of instructions.
+        """
+        size = path.stat().st_size
+        if path.is_dir() or not 8 < size <= LARGEST:
+            raise InputError(f"{path} has {size:,} bytes; a .pte file has at least 8 and at most {LARGEST:,}.")
+        data = path.read_bytes()
+        if data[4:6] != b"ET":
+            raise InputError(f"{path} is no program of ExecuTorch.")
+        with quietly():
+            from executorch.exir._serialize._program import deserialize_pte_binary
+
+            try:
+                whole = deserialize_pte_binary(data)
+                program, held = whole.program, whole.named_data
+            except Exception as error:  # of any type, by what is damaged
+                raise InputError(f"{path} is cut off or damaged: {one_line(error)}.") from error
+        if not program.execution_plan or len(program.execution_plan[0].chains) != 1:
+            raise InputError(f"{path} holds no method of one chain of instructions.")
+        entries = {} if held is None else held.pte_data
+        found = cls(path, program, {name: bytes(held.buffers[one.buffer_index]) for name, one in entries.items()})
+        try:
+            _ = found.facts, found.compared()
+        except (IndexError, KeyError, TypeError, AttributeError) as error:
+            raise InputError(f"{path} is damaged: its instructions name values that it does not have.") from error
+        return found
+
+    @cached_property
+    def instructions(self) -> PteInstructions:
+        """Its one chain of instructions."""
+        return PteInstructions(self.program, self.named)
+
+    @property
+    def operators(self) -> tuple[Operator, ...]:
+        """All of them, in the order of execution; a delegate's results are its."""
+        return self.instructions.operators
+
+    @cached_property
+    def facts(self) -> ProgramFacts:
+        """What is known before it is run."""
+        held, specs = self.instructions, []
+        for k, value in enumerate(held.plan.inputs):
+            tensor = held.tensor(value)
+            if tensor is None:
+                raise InputError(f"{self.path} takes a number, not a tensor, as its input {k}; that is not supported.")
+            specs.append(TensorSpec(f"input_{k}", tuple(tensor.sizes), held.dtype(value)))
+        delegates = [step for step in held.steps if step.is_delegate]
+        known = sum(step.operator is not None for step in delegates)
+        note = (
+            f"{len(delegates)} of {len(held.steps)} instructions are delegates, whose inside no tracer "
+            f"shows: {known} of them are judged by what they give, against the graph that the file holds."
+        )
+        return ProgramFacts(
+            self.path,
+            f"executorch {version('executorch')}",
+            held.plan.name,
+            tuple(specs),
+            {f"output_{k}": held.last(value) for k, value in enumerate(held.plan.outputs)},
+            {name: f"{held.plan.name}_0_{step.number}" for name, (step, _) in held.by_name.items()},
+            {name: step.reason for name, (step, _) in held.by_name.items() if step.reason},
+            (*([note] if delegates else []), *([HALVES] if self.has_halves else [])),
+        )
+
+    @property
+    def has_halves(self) -> bool:
+        """Whether an instruction gives floats of 16 bits."""
+        return any("float16" in one.dtype for one in self.operators)
+
+    def recompute(
+        self, name: str, inputs: Given, captured: Given, double: bool = True, substitute: Substitute = None
+    ) -> Any:
+        """Compute one operator on what went into it: see `kokoro_nb.traces.trace.Meaning.recompute`."""
+        step, place = self.instructions.by_name[name]
+        if step.operator is None:
+            raise InputError(f"{name}: {step.reason}.")
+        named = self._given(step, inputs, captured, double)
+        with torch.no_grad():
+            result: Any = step.operator(**named)
+            several = isinstance(result, tuple | list)
+            if substitute is not None:
+                result = substitute(step.operator, (), named, result)
+            found = result[place] if several else result
+            if substitute is not None and several:
+                found = substitute(getitem, (result, place), {}, found)
+        wanted = self.instructions.torch_dtype(step.results[place])
+        if double and wanted.is_floating_point:
+            return found if found.is_floating_point() else found.double()  # a cast of integers
+        return found.to(wanted)
+
+    def _given(self, step: Step, inputs: Given, captured: Given, double: bool = True) -> dict[str, Any]:
+        """Return the arguments of an instruction by name, floats in float64 or in the file's own types."""
+
+        def tensor(value: int) -> Any:
+            stored: Any = self.instructions.stored(value) if value not in step.sources else None
+            if stored is None:
+                source = step.sources[value]
+                known = inputs[source.removeprefix(INPUT)] if source.startswith(INPUT) else captured[source]
+                stored = np.asarray(known).reshape(self.instructions.tensor(value).sizes)
+            found = torch.from_numpy(np.array(stored, order="C"))  # as it lies in ExecuTorch: out variants rely on it
+            if found.is_floating_point():
+                return found.double() if double else found.to(self.instructions.torch_dtype(value))
+            return found
+
+        return {key: self.instructions.argument(value, tensor) for key, value in step.arguments.items()}
+
+    def made_inputs(self, seed: int = 0) -> MadeInputs:
+        """Draw inputs; integers stay below what they look up."""
+        bounds = {}
+        for step in self.instructions.steps:
+            if step.label.startswith("aten::embedding"):
+                table, indices = (step.arguments[one] for one in ("weight", "indices"))
+                source = step.sources.get(indices, "")
+                bounds[source.removeprefix(INPUT)] = int(self.instructions.tensor(table).sizes[0])
+        return drawn_inputs(self.facts.inputs, seed, bounds)
 
     def run(self, inputs: Arrays) -> ProgramRun:
         """Run it once in a process of its own, with the event tracer on.
@@ -32,8 +188,11 @@ class PteFile(PteContent):
         """
         from kokoro_nb.backends.executorch.tracing import logged_run
 
+        held = self.instructions
+        values = [value for step in held.steps for value in (*step.results, *step.reads)] + held.plan.outputs
+        room = 2**16 + sum(8 * held.count(one) + 256 for one in values)
         try:
-            run = logged_run(self.path.resolve(), inputs, self.room(), again=True)
+            run = logged_run(self.path.resolve(), inputs, room, again=True)
         except RuntimeError as error:
             lines = [line for line in str(error).splitlines() if line.strip()]
             raise InputError(f"ExecuTorch does not run {self.path}: {lines[-1][:300] if lines else error}") from error
@@ -42,45 +201,137 @@ class PteFile(PteContent):
             for operator in self.operators:
                 if all(one in captured for one in operator.inputs if not one.startswith((INPUT, CONSTANT))):
                     captured[operator.name] = self.recompute(operator.name, inputs, captured, double=False).numpy()
-        for step in self.instructions.steps:
-            tensors = run.logged.get(step.number, [])
-            if len(tensors) < len(step.results):
-                continue
-            for place, value in enumerate(step.results):
-                found = tensors[place - len(step.results)]
-                if found.size == np.prod(self.instructions.tensor(value).sizes, dtype=int):
-                    captured[self.instructions.names[value]] = np.array(found).reshape(
-                        self.instructions.tensor(value).sizes
-                    )
+        for step in held.steps:
+            tensors = run.logged.get(step.number, [])[-len(step.results) or None :]
+            for name, value, found in zip(step.names, step.results, tensors, strict=False):
+                if len(tensors) == len(step.results) and found.size == held.count(value):
+                    captured[name] = np.array(found).reshape(held.tensor(value).sizes)
         first, again = ({f"output_{k}": value for k, value in enumerate(one)} for one in (run.outputs, run.again))
-        return ProgramRun(captured, first, None if self.instructions.states else again)
-
-    def room(self) -> int:
-        """Return how many bytes the event tracer needs, with room to spare."""
-        values = [value for step in self.instructions.steps for value in (*step.results, *step.reads)]
-        sizes = [
-            np.prod(self.instructions.tensor(one).sizes, dtype=int) * 8 + 256
-            for one in (*values, *self.instructions.plan.outputs)
-        ]
-        return int(2**16 + np.sum(sizes))
+        return ProgramRun(captured, first, None if held.states else again)
 
     def alone(self, name: str, inputs: Arrays, captured: Arrays, folder: Path) -> OperatorAlone:
-        """Write one instruction as a program of its own."""
-        return alone_in_pte(self, name, inputs, captured, folder)
+        """Write one instruction as a program of its own, ``one_node.pte``.
+
+        Raises
+        ------
+        InputError
+            If what went into the instruction is not known, or ExecuTorch cannot write the program.
+        """
+        step, place = self.instructions.by_name[name]
+        values = {}
+        for k, (value, source) in enumerate(step.sources.items()):
+            known = inputs.get(source.removeprefix(INPUT)) if source.startswith(INPUT) else captured.get(source)
+            if known is None:
+                raise InputError(f"what goes into it, {source}, is not shown.")
+            tensor = self.instructions.tensor(value)
+            values[f"in{k}"] = np.asarray(known, self.instructions.dtype(value)).reshape(tensor.sizes)
+        with quietly():
+            from executorch.exir._serialize._program import deserialize_pte_binary, serialize_pte_binary
+
+            try:
+                whole = deserialize_pte_binary(self.path.read_bytes())
+                plan = whole.program.execution_plan[0]
+                (chain,) = plan.chains
+                chain.instructions = [chain.instructions[step.number]]
+                plan.inputs, plan.outputs = list(step.sources), list(step.results)
+                chain.inputs = chain.outputs = chain.stacktrace = None
+                _empty(whole.program, chain.instructions[0].instr_args.args)
+                data = bytes(serialize_pte_binary(whole, extract_delegate_segments=True))
+            except Exception as error:  # a third party's writer: of any type
+                raise InputError(f"ExecuTorch does not write it as a program: {str(error)[:200]}") from error
+        (folder / "one_node.pte").write_bytes(data)
+        kernels = "import executorch.kernels.quantized\n" if "quantized" in step.label else ""
+        lines = LINES.format(kernels=kernels, count=len(values), method=plan.name, place=place)
+        return OperatorAlone("executorch", lines, values)
 
     def compared(self) -> ComparedProgram:
         """Return it for a comparison with another program; a delegate's own nodes stand in its place."""
-        return compared_pte(self)
+        nodes: list[ComparedNode] = []
+        for step in self.instructions.steps:
+            if isinstance(step.operator, XnnDelegate):
+                nodes += self._inside(step, step.operator, len(nodes))
+            else:
+                nodes += self._nodes(step, len(nodes))
+        names = tuple(spec.name for spec in self.facts.inputs)
+        states = filter(None, map(self.instructions.last, sorted(self.instructions.states)))
+        return ComparedProgram(
+            self.path.name, names, (*self.facts.outputs.values(), *states), tuple(nodes), self._compute
+        )
+
+    def _compute(self, inputs: Arrays, observe: Observe) -> None:
+        """Compute it in float64; each value inside of a delegate is observed as well."""
+        wide = {name: widened(value) for name, value in inputs.items()}
+        known: dict[str, Array] = {}
+        for name, value in wide.items():
+            observe(name, value)
+        for step in self.instructions.steps:
+            read = [one for one in step.sources.values() if not one.startswith(INPUT)]
+            if step.operator is None or any(one not in known for one in read):
+                continue
+            if isinstance(step.operator, XnnDelegate):
+                names = _names(step, step.operator)
+
+                def seen(number: int, value: Any, names: Mapping[int, str] = names) -> None:
+                    if "/" in names[number]:
+                        observe(names[number], value.numpy())
+
+                results = step.operator(seen, **self._given(step, wide, known))
+            else:
+                results = tuple(self.recompute(name, wide, known) for name in step.names)
+            for name, result in zip(step.names, results, strict=True):
+                known[name] = result.numpy()
+                observe(name, known[name])
+
+    def _nodes(self, step: Step, start: int) -> Iterator[ComparedNode]:
+        """Yield a node for each result of an instruction."""
+        held = [(f"value_{value}", self.instructions.stored(value)) for value in step.reads]
+        constants = tuple((name, array) for name, array in held if array is not None)
+        reads = tuple(dict.fromkeys(one.removeprefix(INPUT) for one in step.sources.values()))
+        attributes = {
+            name: self.instructions.argument(value, lambda _: None)
+            for name, value in step.arguments.items()
+            if value not in step.reads
+        }
+        known = {name: one for name, one in attributes.items() if one is not None}
+        for index, name in enumerate(step.names, start):
+            yield ComparedNode(index, self.facts.keys[name], step.label, reads, (name,), constants, known)
+
+    def _inside(self, step: Step, delegate: XnnDelegate, start: int) -> Iterator[ComparedNode]:
+        """Yield the nodes of a delegate; the id of each is that of the delegate's instruction and its index."""
+        names, caller = _names(step, delegate), self.facts.keys[step.names[0]]
+        held = {number: one.data for number, one in delegate.values.items()}
+        for one in delegate.inputs:
+            held[one.number] = self.instructions.stored(step.arguments[f"input_{one.external}"])
+        for index, node in enumerate(delegate.nodes, start):
+            values, given = [delegate.values[one] for one in node.reads if one != NONE], delegate.values[node.output]
+            arrays = [(f"value {one.number}", held[one.number]) for one in values]
+            constants = [None if array is None else (name, array) for name, array in arrays]
+            constants += [each for one in (*values, given) for each in _scale(one)]
+            attributes = {name: one for name, one in vars(node.fields).items() if not name.endswith("_id")}
+            yield ComparedNode(
+                index,
+                f"{caller}/{node.index}",
+                node.kind,
+                tuple(names[one.number] for one in values if held[one.number] is None),
+                (names[node.output],),
+                tuple(constants),
+                attributes | ({} if node.limits is None else {"limits": list(node.limits)}),
+                rounds=given.scale is not None,
+            )
 
 
-LINES = """\
-import torch
-{kernels}from executorch.runtime import Runtime
+def _names(step: Step, delegate: XnnDelegate) -> dict[int, str]:
+    """Return the name of each value of a delegate; those that it does not share with the program hold a slash."""
+    names = {number: f"{step.number}:{step.label}/{number}" for number in delegate.values}
+    for one in delegate.inputs:
+        names[one.number] = step.sources.get(step.arguments[f"input_{one.external}"], "").removeprefix(INPUT)
+    return names | {one.number: name for one, name in zip(delegate.outputs, step.names, strict=True)}
 
-program = Runtime.get().load_program(here / "one_node.pte")
-inputs = [torch.from_numpy(saved[f"in{{k}}"]) for k in range({count})]
-given = program.load_method("{method}").execute(inputs)[{place}].numpy()
-"""
+
+def _scale(value: XnnValue) -> Iterator[tuple[str, Array]]:
+    if value.scale is not None:
+        yield f"scale of value {value.number}", value.scale
+        yield f"zero point of value {value.number}", np.asarray(value.zero_point)
 
 
 def _empty(program: Any, arguments: Sequence[int]) -> None:
@@ -99,169 +350,3 @@ def _empty(program: Any, arguments: Sequence[int]) -> None:
     for k, buffer in enumerate(program.constant_buffer):
         if k not in kept:
             buffer.storage = b""
-
-
-def alone_in_pte(file: PteContent, name: str, inputs: Arrays, captured: Arrays, folder: Path) -> OperatorAlone:
-    """Write ``one_node.pte`` into a folder.
-
-    Parameters
-    ----------
-    file : PteContent
-        The program that it is in.
-    name : str
-        The operator.
-    inputs, captured : mapping of str to numpy.ndarray
-        What went into the file, and what its operators gave.
-    folder : path
-        Where it is written.
-
-    Raises
-    ------
-    InputError
-        If what went into the instruction is not known, or ExecuTorch cannot write the program.
-    """
-    instructions = file.instructions
-    step, place = instructions.by_name[name]
-    given = [one for one in dict.fromkeys(step.reads) if instructions.stored(one) is None]
-    values = {}
-    for k, value in enumerate(given):
-        source = instructions.name_of(instructions.sources[step.number, value])
-        known = inputs.get(source.removeprefix(INPUT)) if source.startswith(INPUT) else captured.get(source)
-        if known is None:
-            raise InputError(f"what goes into it, {source}, is not shown.")
-        tensor = instructions.tensor(value)
-        values[f"in{k}"] = np.asarray(known, DTYPES[tensor.scalar_type.name]).reshape(tensor.sizes)
-    with quietly():
-        from executorch.exir._serialize._program import deserialize_pte_binary, serialize_pte_binary
-
-        try:
-            whole = deserialize_pte_binary(file.path.read_bytes())
-            (chain,) = whole.program.execution_plan[0].chains
-            chain.instructions = [chain.instructions[step.number]]
-            plan = whole.program.execution_plan[0]
-            plan.inputs, plan.outputs = given, list(step.results)
-            chain.inputs = chain.outputs = chain.stacktrace = None
-            _empty(whole.program, chain.instructions[0].instr_args.args)
-            data = bytes(serialize_pte_binary(whole, extract_delegate_segments=True))
-        except Exception as error:  # a third party's writer: of any type
-            raise InputError(f"ExecuTorch does not write it as a program: {str(error)[:200]}") from error
-    (folder / "one_node.pte").write_bytes(data)
-    kernels = "import executorch.kernels.quantized\n" if "quantized" in step.label else ""
-    lines = LINES.format(kernels=kernels, count=len(given), method=instructions.plan.name, place=place)
-    return OperatorAlone("executorch", lines, values)
-
-
-def compared_pte(file: PteContent) -> ComparedProgram:
-    """Return a file for a comparison with another program."""
-
-    def compute(inputs: Arrays, observe: Observe) -> None:
-        known: dict[str, Array] = {}
-        wide = {name: widened(value) for name, value in inputs.items()}
-        for name, value in wide.items():
-            observe(name, value)
-        for step, operators in _by_step(file):
-            read = [one for one in operators[0].inputs if not one.startswith((INPUT, CONSTANT))]
-            if step.operator is None or any(one not in known for one in read):
-                continue
-            if isinstance(step.operator, XnnDelegate):
-                results = _observed(file, step, step.operator, wide, known, observe)
-            else:
-                results = [file.recompute(one.name, wide, known).numpy() for one in operators]
-            for one, result in zip(operators, results, strict=True):
-                known[one.name] = result
-                observe(one.name, result)
-
-    nodes: list[ComparedNode] = []
-    for step, operators in _by_step(file):
-        if isinstance(step.operator, XnnDelegate):
-            nodes += _inside(file, step, step.operator, len(nodes))
-        else:
-            nodes += [_node(file, step, one, len(nodes) + k) for k, one in enumerate(operators)]
-    names = tuple(spec.name for spec in file.facts.inputs)
-    outputs = (*file.facts.outputs.values(), *file.instructions.new_states)
-    return ComparedProgram(file.path.name, names, outputs, tuple(nodes), compute)
-
-
-def _by_step(file: PteContent) -> Iterator[tuple[Step, list[Operator]]]:
-    """Yield each instruction with the operators that are its results."""
-    known = {one.name: one for one in file.operators}
-    for step in file.instructions.steps:
-        if step.results:
-            yield step, [known[file.instructions.names[value]] for value in step.results]
-
-
-def _observed(
-    file: PteContent, step: Step, delegate: XnnDelegate, inputs: Mapping[str, Any], known: Arrays, observe: Observe
-) -> list[Array]:
-    """Compute a delegate, each value inside under its name, and return its results."""
-    ends = {one.number for one in delegate.graph.outputs}
-
-    def seen(number: int, value: Any) -> None:
-        if number not in ends:
-            observe(_name(step, number), value.numpy())
-
-    return [one.numpy() for one in delegate.run(file.given(step, inputs, known), seen)]
-
-
-def _name(step: Step, number: int) -> str:
-    return f"{step.number}:{step.label}/{number}"
-
-
-def _node(file: PteContent, step: Step, operator: Operator, index: int) -> ComparedNode:
-    instructions = file.instructions
-    held = [(f"value_{v}", instructions.stored(v)) for v in step.reads]
-    constants = tuple((name, array) for name, array in held if array is not None)
-    reads = tuple(name.removeprefix(INPUT) for name in operator.inputs if not name.startswith(CONSTANT))
-    attributes = {
-        name: instructions.argument(value, lambda _: None)
-        for name, value in step.arguments.items()
-        if value not in step.reads
-    }
-    known = {name: one for name, one in attributes.items() if one is not None}
-    return ComparedNode(index, file.facts.keys[operator.name], operator.op, reads, (operator.name,), constants, known)
-
-
-def _inside(file: PteContent, step: Step, delegate: XnnDelegate, start: int) -> Iterator[ComparedNode]:
-    """Yield the nodes of a delegate; the id of each is that of the delegate's instruction and its index."""
-    graph, instructions = delegate.graph, file.instructions
-    caller = file.facts.keys[instructions.names[step.results[0]]]
-    names = {one: _name(step, one) for one in graph.values}
-    for one in graph.outputs:
-        names[one.number] = instructions.names[step.results[delegate.gives.index(one.external)]]
-    fixed: dict[int, Array] = {}
-    for one in graph.inputs:
-        value = step.arguments[f"input_{one.external}"]
-        stored = instructions.stored(value)
-        if stored is not None:
-            fixed[one.number] = stored
-        else:
-            names[one.number] = instructions.name_of(instructions.sources[step.number, value]).removeprefix(INPUT)
-    for node in graph.nodes:
-        values = [graph.values[one] for one in node.reads if one != NONE]
-        constants: list[tuple[str, Array] | None] = []
-        for one in values:
-            array = fixed.get(one.number, one.data)
-            constants.append(None if array is None else (f"value {one.number}", array))
-        constants += [each for one in (*values, graph.values[node.output]) for each in _scale(one)]
-        reads = tuple(names[one.number] for one in values if one.data is None and one.number not in fixed)
-        yield ComparedNode(
-            start + node.index,
-            f"{caller}/{node.index}",
-            node.kind,
-            reads,
-            (names[node.output],),
-            tuple(constants),
-            _attributes(node),
-            rounds=graph.values[node.output].scale is not None,
-        )
-
-
-def _scale(value: XnnValue) -> Iterator[tuple[str, Array]]:
-    if value.scale is not None:
-        yield f"scale of value {value.number}", value.scale
-        yield f"zero point of value {value.number}", np.asarray(value.zero_point)
-
-
-def _attributes(node: XnnNode) -> dict[str, Any]:
-    numbers = {name: one for name, one in node.table.values.items() if not name.endswith("_id")}
-    return numbers | ({} if node.limits is None else {"limits": list(node.limits)})

@@ -1,7 +1,7 @@
 """The instructions of an ExecuTorch program: what each calls, which values it reads, and whose memory they share."""
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -10,7 +10,8 @@ import torch
 
 from kokoro_nb.backends.executorch.tracing import DTYPES as TRACED
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.formats.pte_operators import FunctionalOperator, XnnDelegate
+from kokoro_nb.inspection.formats.pte_operators import FunctionalOperator
+from kokoro_nb.inspection.formats.xnnpack_graph import XnnDelegate
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
 
 DTYPES = {**TRACED, "UINT16": "uint16"}
@@ -37,6 +38,9 @@ class Step:
         The tensors that it reads.
     reason : str
         Why it cannot be judged; empty if it can.
+    sources : dict of int to str
+        For each tensor that it reads the name of what was last put there: views share memory. Constants and the states
+        that a program starts with are not among them.
     """
 
     number: int
@@ -46,6 +50,13 @@ class Step:
     results: tuple[int, ...]
     reads: tuple[int, ...]
     reason: str = ""
+    sources: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its results."""
+        stem = f"{self.number}:{self.label.split('::')[-1].split('.')[0]}"
+        return (stem,) if len(self.results) == 1 else tuple(f"{stem}[{k}]" for k in range(len(self.results)))
 
     @property
     def is_delegate(self) -> bool:
@@ -73,24 +84,54 @@ class PteInstructions:
         """The method."""
         return self.program.execution_plan[0]
 
-    @cached_property
+    @property
     def steps(self) -> tuple[Step, ...]:
         """The instructions in order."""
-        return tuple(self._step(k, one.instr_args) for k, one in enumerate(self.plan.chains[0].instructions))
+        return self._flow[0]
 
-    def _step(self, number: int, call: Any) -> Step:
+    @property
+    def states(self) -> frozenset[int]:
+        """The tensors that are read before the instruction that writes them: ExecuTorch starts them with zeros."""
+        return self._flow[2]
+
+    @cached_property
+    def _flow(self) -> tuple[tuple[Step, ...], dict[int, str], frozenset[int]]:
+        """Return the instructions, the name of each value that is made, in order, and the states."""
+        made = {value: f"{INPUT}input_{k}" for k, value in enumerate(self.plan.inputs)}
+        steps, early = [], set()
+        for number, one in enumerate(self.plan.chains[0].instructions):
+            step = self._step(number, one.instr_args, made)
+            sources = {value: self._source(value, made) for value in step.reads if self._constant(value) is None}
+            early |= {value for value, source in sources.items() if source is None}
+            steps.append(replace(step, sources={key: made[one] for key, one in sources.items() if one is not None}))
+            for value, name in zip(step.results, step.names, strict=True):
+                made.pop(value, None)  # what is written again is the last there
+                made[value] = name
+        for value in early - made.keys():
+            raise KeyError(value)
+        return tuple(steps), made, frozenset(early)
+
+    def last(self, value: int) -> str:
+        """Return the name of what is in the memory of a value in the end; empty where nothing was put there."""
+        made = self._flow[1]
+        source = self._source(value, made)
+        return "" if source is None else made[source]
+
+    def _source(self, value: int, made: Collection[int]) -> int | None:
+        """Return the value among those made so far that lies in the same memory, the last of them."""
+        place = None if value in made else self._place(value)
+        if place is None:
+            return value if value in made else None
+        return next((one for one in reversed(list(made)) if self._place(one) == place), None)
+
+    def _place(self, value: int) -> tuple[int, int, int] | None:
+        about = getattr(self.tensor(value), "allocation_info", None)
+        return None if about is None else (about.memory_id, about.memory_offset_low, about.memory_offset_high)
+
+    def _step(self, number: int, call: Any, made: Mapping[int, str]) -> Step:
         kind = type(call).__name__
         if kind == "DelegateCall":
-            delegate = self.plan.delegates[call.delegate_index].id
-            inside = self._inside[number]
-            if isinstance(inside, XnnDelegate):
-                arguments = {f"input_{k}": call.args[k] for k in inside.reads}
-                made = tuple(call.args[k] for k in inside.gives)
-                return Step(number, inside, delegate, arguments, made, tuple(arguments.values()))
-            given = [one for one in call.args if self.tensor(one) is not None]
-            made = tuple(one for one in given if one in self._made_by_delegates)
-            reads = tuple(one for one in given if one not in made)
-            return Step(number, None, delegate, {}, made, reads, f"{HIDDEN.format(delegate)}{inside}")
+            return self._delegate(number, call, made)
         if kind != "KernelCall":
             return Step(number, None, kind, {}, (), (), "it is no call of a kernel")
         called = self.plan.operators[call.op_index]
@@ -98,62 +139,38 @@ class PteInstructions:
         last = self.plan.values[call.args[-1]].val
         results = tuple(last.items) if type(last).__name__ == "TensorList" else (call.args[-1],)
         try:
-            operator = FunctionalOperator(label)
+            operator = FunctionalOperator(label, [self.torch_dtype(one) for one in results])
         except InputError as error:
             reads = tuple(one for one in call.args if self.tensor(one) is not None and one not in results)
             return Step(number, None, label, {}, results, reads, str(error))
-        names = [one.name for one in operator._schema.arguments]
-        arguments = dict(zip(names, call.args, strict=False))
-        operator.results = tuple(self.torch_dtype(one) for one in results)
+        arguments = dict(zip((one.name for one in operator._schema.arguments), call.args, strict=False))
         return Step(number, operator, label, arguments, results, tuple(self._read(arguments.values())))
 
-    @cached_property
-    def _inside(self) -> dict[int, XnnDelegate | str]:
-        """For each delegate's instruction what it computes; in words why that is not known, if it is not."""
-        calls = {k: one.instr_args for k, one in enumerate(self.plan.chains[0].instructions)}
-        return {k: self._delegate(call) for k, call in calls.items() if type(call).__name__ == "DelegateCall"}
+    def _delegate(self, number: int, call: Any, made: Mapping[int, str]) -> Step:
+        """Return a call of a delegate; one that is not known gives the last tensors that nothing before it has made."""
+        about = self.plan.delegates[call.delegate_index]
+        tensors = [self.tensor(one) for one in call.args]
+        reason = HIDDEN.format(about.id)
+        if about.id == XnnDelegate.name:
+            payload = bytes(self.program.backend_delegate_data[about.processed.index].data)
+            try:
+                inside = XnnDelegate.read(payload, self.named, [one and tuple(one.sizes) for one in tensors])
+                arguments = {f"input_{k}": call.args[k] for k in inside.reads}
+                results = tuple(call.args[k] for k in inside.gives)
+                return Step(number, inside, about.id, arguments, results, tuple(arguments.values()))
+            except InputError as error:
+                reason += f"; {error}"
+        given = [value for value, tensor in zip(call.args, tensors, strict=True) if tensor is not None]
+        fresh = [value for value in given if self._constant(value) is None]
+        sources = [
+            self._source(value, made) for value in fresh[:-1]
+        ]  # what it reads comes first, and it gives something
+        read = [k for k, one in enumerate(sources) if one is not None and self.count(one) == self.count(fresh[k])]
+        results = tuple(fresh[max(read, default=-1) + 1 :])
+        return Step(number, None, about.id, {}, results, tuple(one for one in given if one not in results), reason)
 
-    def _delegate(self, call: Any) -> XnnDelegate | str:
-        delegate = self.plan.delegates[call.delegate_index]
-        if delegate.id != XnnDelegate.name:
-            return ""
-        payload = bytes(self.program.backend_delegate_data[delegate.processed.index].data)
-        try:
-            return XnnDelegate.read(payload, self.named, [self._sizes(one) for one in call.args])
-        except ValueError as error:
-            return f"; {error}"
-
-    def _sizes(self, value: int) -> tuple[int, ...] | None:
-        tensor = self.tensor(value)
-        return None if tensor is None else tuple(tensor.sizes)
-
-    @cached_property
-    def _made_by_delegates(self) -> frozenset[int]:
-        """What delegates give: the last tensors of a call that nothing before it has made."""
-        known, made = set(self.plan.inputs), set()
-        for number, one in enumerate(self.plan.chains[0].instructions):
-            call = one.instr_args
-            if type(call).__name__ == "KernelCall":
-                last = self.plan.values[call.args[-1]].val
-                known |= set(last.items) if type(last).__name__ == "TensorList" else {call.args[-1]}
-            elif type(call).__name__ == "DelegateCall":
-                inside = self._inside[number]
-                if isinstance(inside, XnnDelegate):
-                    made |= {call.args[k] for k in inside.gives}
-                    known |= made
-                    continue
-                tensors = [v for v in call.args if self.tensor(v) is not None and self._constant(v) is None]
-                fresh = {tensors[-1]}  # what it reads comes first, and it gives something
-                for value in reversed(tensors[:-1]):
-                    source = self._alias(value, known)
-                    if value in known or (source is not None and self._count(source) == self._count(value)):
-                        break
-                    fresh.add(value)
-                made |= fresh
-                known |= fresh
-        return frozenset(made)
-
-    def _count(self, value: int) -> int:
+    def count(self, value: int) -> int:
+        """Return how many elements a tensor has."""
         return int(np.prod(self.tensor(value).sizes, dtype=int))
 
     def tensor(self, value: int) -> Any:
@@ -171,110 +188,31 @@ class PteInstructions:
 
     def stored(self, value: int) -> np.ndarray | None:
         """Return a constant, or the zeros that a state starts with; None of what is computed."""
-        tensor = self.tensor(value)
-        if value in self.states:
-            return np.zeros(tensor.sizes, DTYPES[tensor.scalar_type.name])
-        return self._constant(value)
-
-    @cached_property
-    def states(self) -> frozenset[int]:
-        """The tensors that are read before the instruction that writes them: ExecuTorch starts them with zeros."""
-        return self._flow[1]
-
-    @property
-    def new_states(self) -> tuple[str, ...]:
-        """The names of the results that the states are left with, as far as they are written."""
-        made = [value for step in self.steps for value in step.results]
-        last = (one if one in made else self._alias(one, made) for one in sorted(self.states))
-        return tuple(self.names[one] for one in last if one is not None)
+        return np.zeros(self.tensor(value).sizes, self.dtype(value)) if value in self.states else self._constant(value)
 
     def _constant(self, value: int) -> np.ndarray | None:
         tensor = self.tensor(value)
         if tensor.data_buffer_idx == 0 or tensor.allocation_info is not None:
             return None
         data = self.program.constant_buffer[tensor.data_buffer_idx].storage
-        dtype = np.dtype(DTYPES[tensor.scalar_type.name])
-        count = int(np.prod(tensor.sizes, dtype=int))
-        flat = np.frombuffer(bytes(data), dtype)[:count]
-        order = list(tensor.dim_order)
-        if order == sorted(order):
-            return flat.reshape(tensor.sizes)
+        flat, order = np.frombuffer(bytes(data), self.dtype(value))[: self.count(value)], list(tensor.dim_order)
         return flat.reshape([tensor.sizes[k] for k in order]).transpose(np.argsort(order))
-
-    def _alias(self, value: int, made: Any) -> int | None:
-        """Return the value among those made so far that lies in the same memory, the last of them."""
-        about = self.tensor(value).allocation_info
-        if about is None:
-            return None
-        place = (about.memory_id, about.memory_offset_low, about.memory_offset_high)
-        for one in reversed(list(made)):
-            other = self.tensor(one).allocation_info if self.tensor(one) is not None else None
-            if other and (other.memory_id, other.memory_offset_low, other.memory_offset_high) == place:
-                return one
-        return None
-
-    @cached_property
-    def sources(self) -> dict[tuple[int, int], int]:
-        """For each instruction and tensor that it reads, the value that was last put there: views share memory."""
-        return self._flow[0]
-
-    @cached_property
-    def _flow(self) -> tuple[dict[tuple[int, int], int], frozenset[int]]:
-        """Return the sources and the states: what is read before anything was put there, and written later."""
-        found: dict[tuple[int, int], int] = {}
-        early: set[int] = set()
-        made: list[int] = list(self.plan.inputs)
-        for step in self.steps:
-            for value in step.reads:
-                if self._constant(value) is not None:
-                    continue
-                source = value if value in made else self._alias(value, made)
-                if source is None:
-                    early.add(value)
-                else:
-                    found[step.number, value] = source
-            made += step.results
-        for value in early - set(made):
-            raise KeyError(value)
-        for value in self.plan.outputs:
-            found[-1, value] = value if value in made else self._alias(value, made) or value
-        return found, frozenset(early)
-
-    def name_of(self, value: int) -> str:
-        """Return the name of a tensor that is no constant: its operator's, or that of an input."""
-        if value in self.plan.inputs:
-            return f"{INPUT}input_{self.plan.inputs.index(value)}"
-        return self.names[value]
-
-    @cached_property
-    def names(self) -> dict[int, str]:
-        """The name of each value that an instruction gives."""
-        found: dict[int, str] = {}
-        for step in self.steps:
-            stem = f"{step.number}:{step.label.split('::')[-1].split('.')[0]}"
-            several = len(step.results) > 1
-            found |= {value: f"{stem}[{k}]" if several else stem for k, value in enumerate(step.results)}
-        return found
 
     @cached_property
     def by_name(self) -> dict[str, tuple[Step, int]]:
         """The instruction that gives each result, and which of its results it is."""
-        return {self.names[value]: (step, k) for step in self.steps for k, value in enumerate(step.results)}
+        return {name: (step, k) for step in self.steps for k, name in enumerate(step.names)}
 
     @cached_property
     def operators(self) -> tuple[Operator, ...]:
         """All of them, in the order of execution; a delegate's results are its."""
         found = []
         for name, (step, place) in self.by_name.items():
-            tensor = self.tensor(step.results[place])
-            reads = [
-                f"{CONSTANT}value_{value}"
-                if self.stored(value) is not None
-                else self.name_of(self.sources[step.number, value])
-                for value in step.reads
-            ]
-            dtype = DTYPES[tensor.scalar_type.name]
-            found.append(Operator(name, step.label, "", tuple(dict.fromkeys(reads)), tuple(tensor.sizes), dtype))
+            value = step.results[place]
+            reads = dict.fromkeys(step.sources.get(one, f"{CONSTANT}value_{one}") for one in step.reads)
+            found.append(
+                Operator(name, step.label, "", tuple(reads), tuple(self.tensor(value).sizes), self.dtype(value))
+            )
         return tuple(found)
 
     def argument(self, value: int, tensor: Callable[[int], Any]) -> Any:
@@ -295,6 +233,10 @@ class PteInstructions:
             return float(found.double_val)  # of an infinity ExecuTorch's reader makes a text
         return next(iter(vars(found).values()))
 
+    def dtype(self, value: int) -> str:
+        """Return the type of a tensor, as NumPy calls it."""
+        return DTYPES[self.tensor(value).scalar_type.name]
+
     def torch_dtype(self, value: int) -> Any:
         """Return the type of a tensor, as PyTorch calls it."""
-        return getattr(torch, DTYPES[self.tensor(value).scalar_type.name])
+        return getattr(torch, self.dtype(value))

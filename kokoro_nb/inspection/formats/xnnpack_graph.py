@@ -1,33 +1,35 @@
 """The graph inside of an XNNPACK delegate, read from its payload and computed in any float type.
 
-XNNPACK computes it at one go and shows its outputs alone, but the file says what it is. The layout of the payload is
-that of ``executorch/backends/xnnpack/serialization``.
+XNNPACK computes it at one go and shows its outputs alone, but the file says what it is. ExecuTorch writes such payloads
+and reads none, and its ``flatc`` writes JSON with six digits, too few for a scale; it also writes a reader, in Python.
 """
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from importlib.resources import as_file, files
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 
 from kokoro_nb.backends.base import quietly
-from kokoro_nb.inspection.formats.flatbuffer_tables import FlatSchema, FlatTable
-from kokoro_nb.inspection.formats.xnnpack_semantics import KINDS, MOVING
+from kokoro_nb.errors import InputError, one_line
+from kokoro_nb.inspection.formats.xnnpack_semantics import CONCATENATIONS, KINDS, MOVING
 
 NONE = 2**32 - 1  # in place of a number: there is none
 STORED = {
-    "fp32": "<f4",
-    "fp16": "<f2",
-    "qint8": "i1",
-    "quint8": "u1",
-    "qint32": "<i4",
-    "qcint8": "i1",
-    "qcint32": "<i4",
+    **{"fp32": "<f4", "fp16": "<f2", "qint8": "i1", "quint8": "u1"},
+    **{"qint32": "<i4", "qcint8": "i1", "qcint32": "<i4"},
 }
 RANGES = {"qint8": (-128, 127), "quint8": (0, 255)}
 FLOATS = ("fp32", "fp16")
+DRAWS = 4  # of integers moved by one
+SHARE = 1e-5  # of the peak: rounding in float32 beside that of integers
 Observe = Callable[[int, Any], object]
 
 
@@ -39,8 +41,8 @@ class XnnValue:
     ----------
     number : int
         Its id.
-    external : int or None
-        Its place among the arguments of the delegate.
+    external : int
+        Its place among the arguments of the delegate; `NONE` of what is inside.
     form : str
         Its type, as XNNPACK calls it without the prefix: ``fp32``, ``qint8``.
     dims : tuple of int
@@ -54,7 +56,7 @@ class XnnValue:
     """
 
     number: int
-    external: int | None
+    external: int
     form: str
     dims: tuple[int, ...]
     data: np.ndarray | None = None
@@ -62,44 +64,41 @@ class XnnValue:
     zero_point: int = 0
     axis: int = 0
 
-    def constant(self, dtype: Any) -> Any:
-        """Return what a constant means, in this type."""
-        assert self.data is not None
-        held = torch.from_numpy(self.data.astype(np.float64 if self.scale is not None else self.data.dtype)).to(dtype)
+    def real(self, held: Any) -> Any:
+        """Return what stored numbers mean, in the type that they are held in."""
         if self.scale is None:
             return held
         shape = [-1 if k == self.axis and self.scale.size > 1 else 1 for k in range(held.ndim)]
-        return (held - self.zero_point) * torch.from_numpy(self.scale.astype(np.float64)).to(dtype).reshape(shape)
+        return (held - self.zero_point) * torch.from_numpy(self.scale.astype(np.float64)).to(held.dtype).reshape(shape)
+
+    def stored(self, value: Any) -> Any:
+        """Return numbers as they are stored with one scale; integers in the type of the numbers, not clamped."""
+        return value if self.scale is None else torch.round(value / float(self.scale[0])) + self.zero_point
 
     def rounded(self, value: Any, move: Any = None) -> Any:
         """Return a result as this value holds it; `move` is added to its integers."""
         if self.scale is None:
             return value
-        low, high = RANGES[self.form]
-        whole = torch.round(value / float(self.scale[0])) + self.zero_point
+        whole = self.stored(value)
         whole = whole if move is None else whole + move(whole.shape)
-        return (whole.clamp(low, high) - self.zero_point) * float(self.scale[0])
+        return self.real(whole.clamp(*RANGES[self.form]))
 
 
 @dataclass(frozen=True, eq=False)
 class XnnNode:
-    """One node: what it is called, its fields, the values that it reads and the one that it gives."""
+    """One node: its kind, such as ``XNNConv2d``, its fields, the values that it reads and the one that it gives."""
 
     index: int
-    table: FlatTable
+    kind: str
+    fields: SimpleNamespace
     reads: tuple[int, ...]
     output: int
     limits: tuple[float, float] | None
 
-    @property
-    def kind(self) -> str:
-        """Such as ``XNNConv2d``."""
-        return self.table.kind
-
 
 @dataclass(frozen=True, eq=False)
-class XnnGraph:
-    """The graph.
+class XnnDelegate:
+    """An XNNPACK delegate, which is called as an operator is, with those arguments of its call that it reads.
 
     Attributes
     ----------
@@ -108,164 +107,181 @@ class XnnGraph:
     values : dict of int to XnnValue
         By id.
     inputs, outputs : tuple of XnnValue
-        What goes in and what comes out.
+        Of its graph, in the order of the arguments.
+    sizes : sequence
+        The shape of each argument of its call; None of what is no tensor.
     """
 
     nodes: tuple[XnnNode, ...]
     values: Mapping[int, XnnValue]
     inputs: tuple[XnnValue, ...]
     outputs: tuple[XnnValue, ...]
+    sizes: Sequence[Any]
+    name: ClassVar[str] = "XnnpackBackend"
+    is_view: ClassVar[bool] = False
 
     @classmethod
-    def read(cls, payload: bytes, named: Mapping[str, bytes]) -> "XnnGraph":
+    def read(cls, payload: bytes, named: Mapping[str, bytes], sizes: Sequence[Any]) -> "XnnDelegate":
         """Read a payload, with the constants that the program holds under a name.
 
         Raises
         ------
-        ValueError
-            If it is damaged, or holds a node or a type that is not known here; the text says which.
+        InputError
+            If it is damaged, does not fit its call, or holds what is not known here; the text says which.
         """
-        begin, table = flat_graph(payload)
-        values = {
-            one.number: one for one in (_value(each, table, payload, begin, named) for each in table.get("xvalues", []))
-        }
-        nodes = []
-        for index, each in enumerate(table.get("xnodes", [])):
-            inner = each.values["xnode_union"]
-            if inner.kind not in KINDS:
-                raise ValueError(f"{inner.kind} is not known here")
-            ids = {name: one for name, one in inner.values.items() if name.endswith("_id")}
-            limits = each.get("output_min_max", None)
-            low_high = None if limits is None else (limits.get("output_min", 0.0), limits.get("output_max", 0.0))
-            order = [name for name in _schema().tables[_table_of(inner.kind)] if name[0].endswith("_id")]
-            reads = tuple(inner.get(name, 0) for name, _ in order if not name.startswith("output"))
-            nodes.append(XnnNode(index, inner, reads[: _COUNTS.get(inner.kind)], ids.get("output_id", 0), low_high))
-        return cls(
-            tuple(nodes),
-            values,
-            tuple(values[one] for one in table.get("input_ids", [])),
-            tuple(values[one] for one in table.get("output_ids", [])),
-        )
+        with quietly():
+            from executorch.backends.xnnpack.serialization.xnnpack_graph_serialize import XNNHeader
+        reader = _reader()
+        try:
+            header = XNNHeader.from_bytes(payload[: XNNHeader.EXPECTED_LENGTH])
+            begin, constants = header.flatbuffer_offset, header.constant_data_offset
+            graph = reader["XNNGraphT"].InitFromPackedBuf(payload[begin : begin + header.flatbuffer_size])
+
+            def held(index: int, form: str) -> np.ndarray:
+                about = graph.constantData[index]
+                key, start = (about.namedKey or b"").decode(), constants + about.offset
+                if key and key not in named:
+                    raise InputError(f"the program does not hold the constant {key}")
+                data = named[key][: about.size] if key else payload[start : start + about.size]
+                return np.frombuffer(data, form)
+
+            values = {one.number: one for one in (_value(each.xvalueUnion, held) for each in graph.xvalues)}
+            nodes = tuple(_node(index, each) for index, each in enumerate(graph.xnodes))
+            inputs, outputs = (
+                sorted((values[one] for one in ids.tolist()), key=lambda one: one.external)
+                for ids in (graph.inputIds, graph.outputIds)
+            )
+            known = {NONE, *(one.number for one in values.values() if one.data is not None or one in inputs)}
+            for node in nodes:
+                if not known.issuperset(node.reads):
+                    raise InputError(f"its node {node.index} reads what nothing before it gives")
+                known.add(values[node.output].number)
+            places = [one.external for one in (*inputs, *outputs)]
+            if not known.issuperset(one.number for one in outputs) or not all(
+                k < len(sizes) and sizes[k] is not None for k in places
+            ):
+                raise InputError("its graph has other inputs or outputs than its call")
+        except InputError:
+            raise
+        except Exception as error:  # of any type, by what is damaged
+            raise InputError(f"its payload is damaged: {one_line(error)}") from error
+        return cls(nodes, values, tuple(inputs), tuple(outputs), sizes)
 
     @property
-    def is_quantised(self) -> bool:
-        """Whether anything that it computes is held in integers."""
-        return any(one.scale is not None and one.data is None for one in self.values.values())
+    def reads(self) -> tuple[int, ...]:
+        """Which arguments of the call it reads."""
+        return tuple(one.external for one in self.inputs)
 
-    def run(
-        self, given: Mapping[int, Any], dtype: Any, observe: Observe = lambda *_: None, move: Any = None
-    ) -> dict[int, Any]:
-        """Compute it.
+    @property
+    def gives(self) -> tuple[int, ...]:
+        """Which it writes."""
+        return tuple(one.external for one in self.outputs)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __call__(self, observe: Observe = lambda *_: None, move: Any = None, **named: Any) -> tuple[Any, ...]:
+        """Compute it in the type of the widest float among its arguments.
 
         Parameters
         ----------
-        given : dict of int to torch.Tensor
-            For each input its value, by its place among the arguments; integers where it holds such.
-        dtype : torch.dtype
-            In which it is computed.
         observe : callable
             Gets the id of each value that is computed, and the value.
         move : callable, optional
             For a shape, integers by which results that are rounded to integers are moved.
+        **named : torch.Tensor
+            Each argument of the call that it reads by its place, ``input_0``; integers where it holds such.
 
         Returns
         -------
-        dict of int to torch.Tensor
-            By the place among the arguments.
+        tuple of torch.Tensor
+            Its results, in the order of the arguments.
         """
-        known = {one.number: one.constant(dtype) for one in self.values.values() if one.data is not None}
-        for one in self.inputs:
-            assert one.external is not None
-            held = given[one.external].to(dtype).reshape(one.dims)
-            known[one.number] = held if one.scale is None else (held - one.zero_point) * float(one.scale[0])
+        given = {one.number: named[f"input_{one.external}"].reshape(one.dims) for one in self.inputs}
+        dtype = torch.float64 if any(one.dtype == torch.float64 for one in given.values()) else torch.float32
+        given |= {key: torch.from_numpy(np.array(one.data)) for key, one in self.values.items() if one.data is not None}
+        known = {key: self.values[key].real(one.to(dtype)) for key, one in given.items()}
         for node in self.nodes:
-            result = KINDS[node.kind](node.table, [known[one] if one != NONE else None for one in node.reads])
+            result = KINDS[node.kind](node.fields, [known.get(one) for one in node.reads])
             if node.limits is not None:
                 result = result.clamp(*node.limits)
             value = self.values[node.output]
             known[node.output] = value.rounded(result, None if node.kind in MOVING else move)
             observe(node.output, known[node.output])
-        found = {}
-        for one in self.outputs:
-            assert one.external is not None
-            result = known[one.number]
-            found[one.external] = result if one.scale is None else result / float(one.scale[0]) + one.zero_point
-        return found
+        return tuple(one.stored(known[one.number]).reshape(self.sizes[one.external]) for one in self.outputs)
 
+    def explained(self, named: Mapping[str, Any], results: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Return what rounding may do to each result of a quantised delegate; None of another, where it is measured.
 
-_COUNTS = {"XNNConcatenate2": 2, "XNNConcatenate3": 3, "XNNConcatenate4": 4, "XNNConcatenate5": 5}
+        XNNPACK's integer kernels may round to the neighbour: each integer on the way is moved by up to one at random,
+        and what that does at most to a channel is allowed to all of it.
+        """
+        if all(one.scale is None or one.data is not None for one in self.values.values()):
+            return None
+        generator = torch.Generator().manual_seed(0)
 
+        def move(shape: Any) -> Any:
+            return torch.randint(-1, 2, tuple(shape), generator=generator)
 
-def flat_graph(payload: bytes) -> tuple[int, FlatTable]:
-    """Return where the table of a payload begins, and the table.
-
-    Raises
-    ------
-    ValueError
-        If it is damaged.
-    """
-    with quietly():
-        from executorch.backends.xnnpack.serialization.xnnpack_graph_serialize import XNNHeader
-
-    header = XNNHeader.from_bytes(bytes(payload[: XNNHeader.EXPECTED_LENGTH]))
-    begin = header.flatbuffer_offset
-    return begin, _schema().table(payload[begin : begin + header.flatbuffer_size])
+        apart = [torch.zeros_like(one) for one in results]
+        for _ in range(DRAWS):
+            moved = self(move=move, **named)
+            apart = [torch.maximum(one, (a - b).abs()) for one, a, b in zip(apart, moved, results, strict=True)]
+        return tuple(
+            one.amax().expand(one.shape) + SHARE * right.abs().amax() for one, right in zip(apart, results, strict=True)
+        )
 
 
 @lru_cache
-def _schema() -> FlatSchema:
-    from importlib.resources import files
+def _reader() -> dict[str, Any]:
+    """Have ExecuTorch's ``flatc`` write a reader of payloads, and return its classes by name."""
+    from executorch.exir._serialize._flatbuffer import _run_flatc
 
-    return FlatSchema.read(files("executorch.backends.xnnpack.serialization").joinpath("schema.fbs").read_text("utf-8"))
+    schema, found = files("executorch.backends.xnnpack.serialization").joinpath("schema.fbs"), dict[str, Any]()
+    with TemporaryDirectory() as room, as_file(schema) as path:
+        _run_flatc(["--python", "--gen-object-api", "--gen-onefile", "-o", room, str(path)])
+        exec(Path(room, f"{path.stem}_generated.py").read_text(encoding="utf-8"), found)
+    known = {name.lower(): one for name, one in found.items()}
+    for union in ("XNNQuantParams", "XNodeUnion", "XValueUnion"):  # flatc 24 calls what it defines in other letters
+        found[f"{union}Creator"] = known[f"{union}Creator".lower()]
+    return found
 
 
-def _table_of(kind: str) -> str:
-    return dict(_schema().unions["XNodeUnion"])[kind]
+def _named(kind: str, number: int) -> str:
+    """Return what a number is called in an enumeration of the schema."""
+    return {one: name for name, one in vars(_reader()[kind]).items()}[number]
 
 
-def _value(each: FlatTable, graph: FlatTable, payload: bytes, begin: int, named: Mapping[str, bytes]) -> XnnValue:
-    outer = each.values["xvalue_union"]
-    table = outer.get("tensor_value", outer)
-    form = table.get("datatype", "xnn_datatype_invalid").removeprefix("xnn_datatype_")
+def _node(index: int, each: Any) -> XnnNode:
+    kind = _named("XNodeUnion", each.xnodeUnionType)
+    if kind not in KINDS:
+        raise InputError(f"{kind} is not known here")
+    held = {re.sub(r"[A-Z]", r"_\g<0>", name).lower(): one for name, one in vars(each.xnodeUnion).items()}
+    fields = {name: one.tolist() if isinstance(one, np.ndarray) else one for name, one in held.items()}
+    reads = [one for name, one in fields.items() if name.endswith("_id") and name != "output_id"]
+    count = int(kind[-1]) if kind in CONCATENATIONS else None
+    limits = each.outputMinMax and (each.outputMinMax.outputMin, each.outputMinMax.outputMax)
+    return XnnNode(index, kind, SimpleNamespace(**fields), tuple(reads[:count]), fields["output_id"], limits)
+
+
+def _value(outer: Any, held: Callable[[int, str], np.ndarray]) -> XnnValue:
+    table = getattr(outer, "tensorValue", outer)
+    form = _named("XNNDatatype", table.datatype).removeprefix("xnn_datatype_")
     if form not in STORED:
-        raise ValueError(f"values of the type {form} are not known here")
-    external = table.get("external_id", 0)
-    dims = tuple(table.get("dims", []))
-    constants = graph.get("constant_data", [])
-    data = None
-    if table.get("constant_buffer_idx"):
-        data = _constant(constants, table.get("constant_buffer_idx"), payload, named, STORED[form]).reshape(dims)
+        raise InputError(f"values of the type {form} are not known here")
+    dims = () if table.dims is None else tuple(table.dims.tolist())
+    place = table.constantBufferIdx
+    data = held(place, STORED[form]).reshape(dims) if place else None
     scale, zero_point, axis = None, 0, 0
     if outer is not table:
-        about = outer.values["quant_params"]
-        if about.kind == "PerTensorQuant":
-            scale, zero_point = np.array([about.get("scale", 0.0)]), about.get("zero_point")
-        elif about.kind == "PerChannelQuant":
-            held = about.get("scale", [])
-            place = about.get("scale_buffer_idx", NONE)
-            scale = np.asarray(held) if held else _constant(constants, place, payload, named, "<f4")
-            axis = about.get("channel_dim")
+        about, kind = outer.quantParams, _named("XNNQuantParams", outer.quantParamsType)
+        if kind == "PerTensorQuant":
+            scale, zero_point = np.array([about.scale]), about.zeroPoint
+        elif kind == "PerChannelQuant":
+            scale = held(about.scaleBufferIdx, "<f4") if about.scale is None or not about.scale.size else about.scale
+            axis = about.channelDim
         else:
-            raise ValueError(f"integers with {about.kind} are not known here")
+            raise InputError(f"integers with {kind} are not known here")
     if form not in FLOATS and (scale is None or (data is None and form not in RANGES)):
-        raise ValueError(f"values of the type {form} are not known here without a scale")
-    return XnnValue(
-        table.get("id_out"), None if external == NONE else external, form, dims, data, scale, zero_point, axis
-    )
-
-
-def _constant(
-    constants: list[FlatTable], index: int, payload: bytes, named: Mapping[str, bytes], form: str
-) -> np.ndarray:
-    if not 0 < index < len(constants):
-        raise ValueError(f"there is no constant {index}")
-    about = constants[index]
-    key, size = about.get("named_key", ""), about.get("size")
-    if key:
-        if key not in named:
-            raise ValueError(f"the program does not hold the constant {key}")
-        return np.frombuffer(named[key][:size], form)
-    from executorch.backends.xnnpack.serialization.xnnpack_graph_serialize import XNNHeader
-
-    start = XNNHeader.from_bytes(bytes(payload[: XNNHeader.EXPECTED_LENGTH])).constant_data_offset + about.get("offset")
-    return np.frombuffer(payload[start : start + size], form)
+        raise InputError(f"values of the type {form} are not known here without a scale")
+    return XnnValue(table.idOut, table.externalId, form, dims, data, scale, zero_point, axis)

@@ -46,7 +46,7 @@ def test_a_delegate_is_judged_by_what_it_gives_and_its_nodes_are_compared(pte, v
 
 
 def test_a_delegate_without_a_graph_is_named_with_its_reason_and_the_rest_is_judged(pte, monkeypatch):
-    monkeypatch.setattr("kokoro_nb.inspection.formats.pte_operators.XnnDelegate.name", "AnotherBackend")
+    monkeypatch.setattr("kokoro_nb.inspection.formats.xnnpack_graph.XnnDelegate.name", "AnotherBackend")
     report = nb.inspect(pte(delegate=True))
     assert report.findings == ()
     assert report.verdict == "unknown"

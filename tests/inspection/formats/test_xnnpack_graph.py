@@ -8,9 +8,10 @@ from torch import nn
 from torch.nn import functional as F
 
 import kokoro_nb as nb
+from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.formats import xnnpack_graph
-from kokoro_nb.inspection.formats.flatbuffer_tables import FlatSchema
 from kokoro_nb.inspection.formats.pte_file import PteFile
+from kokoro_nb.inspection.formats.xnnpack_graph import XnnDelegate
 from kokoro_nb.inspection.formats.xnnpack_semantics import KINDS
 from tests.corpus.forms import xnnpack_pte
 
@@ -54,7 +55,7 @@ def many(tmp_path_factory):
 
 def _kinds(path):
     found = PteFile.read(path)
-    return {node.kind for step in found.instructions.steps if step.is_delegate for node in step.operator.graph.nodes}
+    return {node.kind for step in found.instructions.steps if step.is_delegate for node in step.operator.nodes}
 
 
 def test_what_the_payload_means_is_what_xnnpack_gives(many):
@@ -81,46 +82,33 @@ def test_what_is_not_known_inside_leaves_the_delegate_unjudged_with_its_reason(m
     assert reason.endswith("shows what it gives alone; XNNPReLU is not known here")
 
 
-def test_numbers_of_a_flatbuffer_have_all_their_bits_and_damage_is_reported():
-    flatbuffers = pytest.importorskip("flatbuffers")
-    schema = FlatSchema.read(
-        """
-        enum Kind : short { loud = 1, quiet = 2, }
-        table Part { scale: float; kind: Kind; }
-        table Old { gone: int (deprecated); }
-        union Any { Part, Named: Old }
-        table Root { parts: [Part]; name: string; any: Any; sizes: [uint64]; }  // a comment; here
-        root_type Root;
-        """
-    )
-    builder = flatbuffers.Builder(0)
+def _payload(scale):
+    """Write a payload as ExecuTorch does: a value of integers with a scale, copied."""
+    from executorch.backends.xnnpack.serialization import xnnpack_graph_schema as schema
+    from executorch.backends.xnnpack.serialization.xnnpack_graph_serialize import serialize_xnnpack_binary
 
-    def part(scale):
-        builder.StartObject(2)
-        builder.PrependFloat32Slot(0, scale, 0.0)
-        builder.PrependInt16Slot(1, 2, 0)
-        return builder.EndObject()
+    def value(number):
+        plain = schema.XNNTensorValue(schema.XNNDatatype.xnn_datatype_qint8, 1, [3], 0, number, 0, number)
+        return schema.XValue(schema.XNNQuantizedTensorValue(plain, schema.PerTensorQuant(scale, 7)))
 
-    made = [part(0.1), part(3.0)]
-    builder.StartVector(4, 2, 4)
-    for one in reversed(made):
-        builder.PrependUOffsetTRelative(one)
-    parts, name = builder.EndVector(), builder.CreateString("voice")
-    inner = part(0.5)
-    builder.StartObject(5)
-    builder.PrependUOffsetTRelativeSlot(0, parts, 0)
-    builder.PrependUOffsetTRelativeSlot(1, name, 0)
-    builder.PrependUint8Slot(2, 1, 0)
-    builder.PrependUOffsetTRelativeSlot(3, inner, 0)
-    builder.Finish(builder.EndObject())
-    data = bytes(builder.Output())
-    root = schema.table(data)
-    assert [one.values for one in root.values["parts"]] == [
-        {"scale": pytest.approx(0.1, abs=1e-8), "kind": "quiet"},
-        {"scale": 3.0, "kind": "quiet"},
-    ]
-    assert root.values["parts"][0].values["scale"] == torch.tensor(0.1).item()
-    assert (root.values["name"], root.values["any"].kind, root.get("sizes", [])) == ("voice", "Part", [])
-    for end in (0, 3, len(data) // 2, len(data) - 6):
-        with pytest.raises(ValueError, match=r"no Root|longer than"):
-            schema.table(data[:end])
+    node = schema.XNode(schema.XNNCopy(input_id=0, output_id=1, flags=0), 0)
+    nothing = schema.ConstantDataOffset(2**64 - 1, 0, "")
+    graph = schema.XNNGraph("0", [node], [value(0), value(1)], 2, [0], [1], [nothing])
+    return bytes(serialize_xnnpack_binary(graph, bytearray()))
+
+
+def test_numbers_of_a_payload_have_all_their_bits_and_damage_is_reported():
+    data = _payload(0.1)
+    read = XnnDelegate.read(data, {}, [(3,), (3,)])
+    assert read.values[1].scale.item() == torch.tensor(0.1).item()
+    assert (read.values[1].zero_point, read.nodes[0].kind, read.reads, read.gives) == (7, "XNNCopy", (0,), (1,))
+    for end in (0, 3, 30, len(data) // 2):
+        with pytest.raises(InputError, match="its payload is damaged"):
+            XnnDelegate.read(data[:end], {}, [(3,), (3,)])
+    with pytest.raises(InputError, match="other inputs or outputs than its call"):
+        XnnDelegate.read(data, {}, [(3,), None])
+    lost = bytearray(data)
+    for place in range(data.index(b"XN01"), len(data)):
+        lost[place] = 0xFF
+    with pytest.raises(InputError, match="its payload is damaged"):
+        XnnDelegate.read(bytes(lost), {}, [(3,), (3,)])
