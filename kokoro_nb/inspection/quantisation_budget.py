@@ -137,7 +137,7 @@ class QuantisationBudget:
     def noisiest(self) -> tuple[LayerBudget, ...]:
         """The layers, the lowest level first."""
         levels = [np.inf if one.level is None else one.level for one in self.layers]
-        return tuple(self.layers[k] for k in np.argsort(np.nan_to_num(levels, nan=-np.inf), kind="stable"))
+        return tuple(self.layers[k] for k in np.argsort(np.where(np.isnan(levels), -np.inf, levels), kind="stable"))
 
     def stated(self) -> tuple[str, ...]:
         """Return in sentences where most noise enters."""
