@@ -18,7 +18,7 @@ from kokoro_nb.backends.base import quietly
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.file_run import FileRun, examined
 from kokoro_nb.inspection.float16_foresight import LARGEST, float16_foresight, in_danger
-from kokoro_nb.inspection.mended_file import MendedFile, lowest_level, mended_file
+from kokoro_nb.inspection.mended_file import Measured, MendedFile, lowest_level, mended_file
 from kokoro_nb.inspection.onnx_file import OnnxFile, in_order
 from kokoro_nb.inspection.onnx_nodes import copied, freeing, last_readers, nodes_of, put
 from kokoro_nb.inspection.onnx_session import brief, run_session, session_of
@@ -71,7 +71,7 @@ def float16_mend(seen: FileRun, path: str | Path, limit: float = AUDIBLE, tell: 
         strict = rounded_run(replace(file, model=model), inputs)
         return float(np.minimum(lowest_level(outputs, right), lowest_level(strict, defined)))
 
-    def starts() -> Iterator[list[str]]:
+    def starts(_: Measured) -> Iterator[list[str]]:
         yield []
         harmed = [one.key for one in in_danger(float16_foresight(file, inputs), len(names))]
         ahead = list(dict.fromkeys([*harmed, *names]))  # those that compare, or give integers of floats, come last
@@ -84,7 +84,7 @@ def float16_mend(seen: FileRun, path: str | Path, limit: float = AUDIBLE, tell: 
     if own == float("-inf"):
         raise InputError(f"{file.path} is not finite as it is, so that no float16 can be measured; mend that first.")
     limit = limit if own >= limit else own - FLOOR  # a file that is no better itself: its phase may turn on one bit
-    return mended_file(("nodes", "their error in float16"), [*names], made, level, limit, starts(), path, tell)
+    return mended_file(("nodes", "their error in float16"), [*names], made, level, limit, starts, path, tell)
 
 
 def rounded_run(file: OnnxFile, inputs: Arrays) -> dict[str, np.ndarray]:

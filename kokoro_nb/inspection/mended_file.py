@@ -14,6 +14,8 @@ from kokoro_nb.locate.search import smallest
 from kokoro_nb.markup import number
 from kokoro_nb.storage import atomic
 
+Measured = Callable[[frozenset[str]], float]
+
 
 @dataclass(frozen=True)
 class MendedFile:
@@ -84,7 +86,7 @@ def mended_file(
     made: Callable[[Collection[str]], Any],
     level: Callable[[Any], float],
     limit: float,
-    starts: Iterable[Collection[str]],
+    starts: Callable[[Measured], Iterable[Collection[str]]],
     path: str | Path,
     tell: Tell,
 ) -> MendedFile:
@@ -102,8 +104,9 @@ def mended_file(
         Returns the level of the outputs of a model, dB.
     limit : float
         The least level, dB.
-    starts : iterable of collections of parts
-        The first that reaches the limit is made smaller.
+    starts : callable
+        Returns sets of parts, of which the first that reaches the limit is made smaller; it is given what returns the
+        level with a set of parts in float32, and measures none twice.
     path : path
         Where the model is written.
     tell : callable
@@ -116,7 +119,7 @@ def mended_file(
         tell(f"{len(kept)} of {len(every)} {about[0]} in float32: {_decibels(found)}")
         return found
 
-    kept = smallest(every, lambda names: measured(frozenset(names)) >= limit, starts)
+    kept = smallest(every, lambda names: measured(frozenset(names)) >= limit, starts(measured))
     with atomic(Path(path)) as draft:
         draft.write_bytes(made(kept).SerializeToString())
     withdrawn = {one: measured(frozenset(kept) - {one}) for one in kept}

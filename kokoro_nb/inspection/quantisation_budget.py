@@ -15,18 +15,13 @@ import numpy as np
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers
 from kokoro_nb.inspection.quantised_layers import IntegerLayers, WrittenOut
-from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, NotDefined, OnnxCall, computed, widened
+from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, computed, widened
 from kokoro_nb.inspection.semantics.quantised import BEFORE_ROUNDING, RANGES, scales_spread
 from kokoro_nb.inspection.value_types import Value, Values
 from kokoro_nb.markup import number
 
 PRODUCTS = ("Conv", "ConvTranspose", "MatMul", "Gemm")
 MOVERS = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity")
-_STEP_PLACES = {
-    **{(MICROSOFT, f"QLinear{kind}"): 3 for kind in ("Sigmoid", "LeakyRelu", "GlobalAveragePool")},
-    **{(MICROSOFT, f"QLinear{kind}"): 6 for kind in ("Add", "Mul")},
-}
-"""Where operators on integers that are no products read the scale of their result."""
 PARTS = ("weights", "rounding", "clipping", "requantisation", "kernel")
 
 
@@ -142,7 +137,7 @@ class QuantisationBudget:
     def noisiest(self) -> tuple[LayerBudget, ...]:
         """The layers, the lowest level first."""
         levels = [np.inf if one.level is None else one.level for one in self.layers]
-        return tuple(self.layers[k] for k in np.argsort(np.nan_to_num(levels, nan=-np.inf), kind="stable"))
+        return tuple(self.layers[k] for k in np.argsort(np.where(np.isnan(levels), -np.inf, levels), kind="stable"))
 
     def stated(self) -> tuple[str, ...]:
         """Return in sentences where most noise enters."""
@@ -249,9 +244,9 @@ class BudgetWatch:
             self._quantised(call, node, [inputs[0], *(values[name] for name in call.node.output[1:])], values[given])
         elif kind in MOVERS and first in self.rounded:
             self.rounded[given] = tuple(computed(call, [one, *inputs[1:]])[0] for one in self.rounded[first])
-        elif (call.domain, kind) in _STEP_PLACES:
+        elif (call.domain, kind) in BEFORE_ROUNDING:  # no product: three inputs of each factor, then its own scale
             before = BEFORE_ROUNDING[call.domain, kind](call, *map(widened, inputs))
-            error = (values[given] - before) * float(np.asarray(inputs[_STEP_PLACES[call.domain, kind]]).reshape(()))
+            error = (values[given] - before) * np.asarray(inputs[len(inputs) // 3 * 3]).reshape(())
             self.rounded[given] = (error, np.zeros(error.shape))
         elif kind == "Add" and (result := next((name for name in names if name in self.results), "")):
             other = names[1 - names.index(result)]
@@ -287,7 +282,8 @@ class BudgetWatch:
         self.values.append(QuantisedValue(node.key, name, level, share, "" if at < 0 else self.layers[at].key))
         self.rounded[given] = (np.where(beyond, 0.0, error), np.where(beyond, error, 0.0)) if at < 0 else ()
         if at >= 0:
-            right = (np.clip(np.rint(before), low, high) - less) * steps - wide
+            rounded = (np.clip(np.rint(before), low, high) - less) * steps - wide
+            right = error if source in node.reads else rounded  # beside a tie either integer may be right
             kernel, measured = self.layers[at].kernel + _power(error - right), _power(wide + error - exact)
             self.layers[at] = replace(self.layers[at], requantisation=_power(right), kernel=kernel, measured=measured)
 

@@ -10,6 +10,7 @@ once the activations make less noise than that, more layers in float help little
 that were rounded lie within half a step of what is left of them, and any draw from there is as likely as the truth.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ import numpy as np
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.file_run import FileRun
-from kokoro_nb.inspection.mended_file import MendedFile, lowest_level, mended_file
+from kokoro_nb.inspection.mended_file import Measured, MendedFile, lowest_level, mended_file
 from kokoro_nb.inspection.onnx_session import run_session, session_of
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, computed, widened
 from kokoro_nb.inspection.unrounded_layers import candidates, unrounded
@@ -61,9 +62,12 @@ def quantised_mend(seen: FileRun, path: str | Path, limit: float | None = None, 
     weights = level(_with_drawn_weights(made(every)))
     if limit is None:
         limit = AUDIBLE if np.isinf(weights) else weights
-    loud = loudest(every, lambda group: level(made({*every} - {*group})))
+
+    def starts(measured: Measured) -> Iterator[list[str]]:
+        return loudest(every, lambda group: measured(frozenset(every) - {*group}))
+
     about = ("layers", "the noise of integer activations")
-    return replace(mended_file(about, every, made, level, limit, loud, path, tell), weights=weights)
+    return replace(mended_file(about, every, made, level, limit, starts, path, tell), weights=weights)
 
 
 def _with_drawn_weights(drawn: Any) -> Any:
