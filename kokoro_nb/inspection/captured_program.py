@@ -224,11 +224,10 @@ def _judged(program: RunnableProgram, judge: Judge, run: ProgramRun, far: Far, i
         return NodeJudgement(*about, "unknown", f"what goes into it, {unseen[0]}, is not shown")
     finite = all(is_finite(judge.value(one)) for one in judge.upstream(operator.name))
     try:
-        error = judge.error(operator.name)
+        output = NodeOutputError.of(judge.error(operator.name))
     except Exception as why:  # another's file on a third party's operators: it is not judged, and says why
         reason = f"it could not be compared: {one_line(why)}"
         return NodeJudgement(*about, "unknown", reason, given_finite=finite)
     inherited, noise, sound = far.get(operator.name, (None, None, None))
-    output = NodeOutputError.of(error)
     verdict: Verdict = "fail" if output.is_wrong else "pass"
     return NodeJudgement(*about, verdict, "", (output,), inherited, finite, sound, False, noise)

@@ -76,9 +76,10 @@ class NodeOutputError:
         unit = float(spacing(np.asarray(error.peak), dtype)) if is_float(dtype) else 1.0
         finite, sound = (float(np.isfinite(one).mean()) if one.size else float("nan") for one in (given, right))
         at, expected = (float(one[error.worst]) if error.worst else float("nan") for one in (given, right))
+        words = pattern(error.wrong, np.full(error.wrong.shape, np.nan)).words if error.wrong.any() else ""
         about = error.error, error.peak, error.error / unit, error.ratio, int(error.wrong.sum()), error.worst
-        where = pattern(error.wrong, np.full(error.wrong.shape, np.nan)).words if error.wrong.any() else ""
-        return cls(error.operator.name, dtype.name, given.shape, finite, sound, *about, at, expected, where)
+        more = at, expected, error.form or words
+        return cls(error.operator.name, dtype.name, given.shape, finite, sound, *about, *more)
 
     @property
     def is_wrong(self) -> bool:
@@ -197,17 +198,14 @@ def judged_outputs(call: OnnxCall, inputs: Several, given: Several) -> tuple[tup
         if value is None or not name:
             continue
         if isinstance(value, list):
-            found += _sequence_errors(call, inputs, exact, k, name, value)
+            found += _sequence_errors(name, value, exact[k])
         else:
             found.append(_output_error(call, inputs, exact, k, name, np.asarray(value), given))
     return tuple(found), exact
 
 
-def _sequence_errors(
-    call: OnnxCall, inputs: Several, exact: list[Value], k: int, name: str, value: list[Value]
-) -> list[NodeOutputError]:
+def _sequence_errors(name: str, value: list[Value], right: Value) -> list[NodeOutputError]:
     """Compare a sequence item by item; each must be what it should be, to the last bit."""
-    right = exact[k]
     if not isinstance(right, list) or len(right) != len(value):
         raise NotDefined(f"the sequence '{name}' has {len(value)} items, not {len(right or ())}")
     return [

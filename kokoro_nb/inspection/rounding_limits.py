@@ -45,15 +45,7 @@ _FAMILIES = {
 ROUNDED = {"exact": 0, "rounded once": 1, "rounded a few times": UNITS}
 POINTWISE = ("exp", "gelu", "tanh", "sigmoid", "softplus", "elu")
 FAMILY = {operator: family for family, operators in _FAMILIES.items() for operator in operators.split()}
-"""The operator of PyTorch whose family in `kokoro_nb.locate.rounding_families` a node is of."""
-
-
-def unit(dtype: np.dtype) -> float:
-    """Return the unit roundoff in which a node of this type computes: half the spacing at 1.
-
-    A float narrower than 32 bits is computed in float32 and rounded at the end, as ONNX Runtime does on the CPU.
-    """
-    return 2.0**-53 if dtype == np.float64 else 2.0**-24
+"""How often a node rounds, or the operator of PyTorch of whose family in `kokoro_nb.locate.rounding_families` it is."""
 
 
 def rounding_limits(call: OnnxCall, inputs: Several, exact: Several, output: int, dtype: np.dtype) -> np.ndarray:
@@ -78,7 +70,8 @@ def rounding_limits(call: OnnxCall, inputs: Several, exact: Several, output: int
         In the unit of the output.
     """
     kind, right = call.node.op_type, np.asarray(exact[output], np.float64)
-    last, u = spacing(right, dtype), unit(dtype)
+    last = spacing(right, dtype)
+    u = 2.0**-53 if dtype == np.float64 else 2.0**-24  # fewer bits are computed in float32, and rounded at the end
     family = FAMILY.get(kind, "")
     if family in ROUNDED:
         return ROUNDED[family] * last

@@ -128,52 +128,37 @@ class Judge:
 
         Its bound is no wider than it takes to judge what was given; `fully`, it is all that rounding explains.
         """
-        given, along = parts(self._captured[name]), self.along(name)
-        about = (self.operators[name],)
-        exact = self.right(name)
-        elsewhere = exact.shape != about[0].shape  # at another length than the example's
-        if given.shape != exact.shape and given.size == exact.size and (elsewhere or about[0].kind in VIEWS):
+        operator, along = self.operators[name], self.along(name)
+        given, exact = parts(self._captured[name]), self.right(name)
+        elsewhere = exact.shape != operator.shape  # at another length than the example's
+        if given.shape != exact.shape and given.size == exact.size and (elsewhere or operator.kind in VIEWS):
             given = given.reshape(exact.shape)  # a runtime shows a view as the memory that it is of
-        form = _form(given, exact, about[0])
+        form = _form(given, exact, operator)
         if form:
-            return _misformed(about[0], given, exact, along, form)
+            return _misformed(operator, given, exact, along, form)
         if not np.issubdtype(given.dtype, np.floating):
             # 0.1 in float32 is not above 0.1 in float32: what the program itself says counts as right, too
             single = self._computed(name, self._inputs, self._captured, double=False)
-            found = judged(*about, given, np.where(given == single, given, exact), 0.0)
+            found = judged(operator, given, np.where(given == single, given, exact), 0.0)
             return replace(found, error=float(found.wrong.sum()), peak=peak_of(exact), right=exact, along=along)
-        dtype = self.dtype(name)
-
+        held = str(given.dtype)
+        dtype = BFLOAT16 if (operator.dtype, held) == (BFLOAT16, "float32") else held  # which holds its numbers
         floor = units(exact, epsilon(dtype))
 
         def rounding() -> tuple[np.ndarray, Any]:
-            bound = self._bound(name, dtype)
-            allowed = self._allowed(name, dtype, exact, bound)
+            bound = RoundingBound(dtype)
+            self._meaning.recompute(name, self._inputs, self._captured, substitute=bound)
+            allowed = floor + self._rounding(name, dtype, exact, bound) + self._captured_coarsely(name, exact)
             if bound.steps is None or along:
                 return allowed, 0.0
             return allowed, _step_shares(given - exact, bound.steps.numpy() + 2 * floor, bound.axis)
 
-        found = judged(*about, given, exact, floor, rounding, enough=-1.0 if fully else 1.0)
+        found = judged(operator, given, exact, floor, rounding, enough=-1.0 if fully else 1.0)
         return replace(found, along=along, dtype=dtype)
-
-    def dtype(self, name: str) -> str:
-        """Return the dtype in which the backend gave a result; of bfloat16 itself, whose numbers float32 holds."""
-        held = str(parts(self._captured[name]).dtype)
-        return BFLOAT16 if (self.operators[name].dtype, held) == (BFLOAT16, "float32") else held
 
     def explained(self, name: str) -> float:
         """Return the largest error that rounding explains of the captured operator `name`, however near it came."""
         return self.error(name, fully=True).bound
-
-    def _allowed(self, name: str, dtype: str, exact: np.ndarray, bound: RoundingBound) -> np.ndarray:
-        """Return what rounding explains of each element, in a shape that broadcasts."""
-        explained = self._rounding(name, dtype, exact, bound) + self._captured_coarsely(name, exact)
-        return units(exact, epsilon(dtype)) + explained
-
-    def _bound(self, name: str, dtype: str) -> RoundingBound:
-        bound = RoundingBound(dtype)
-        self._meaning.recompute(name, self._inputs, self._captured, substitute=bound)
-        return bound
 
     def _rounding(self, name: str, dtype: str, exact: np.ndarray, bound: RoundingBound) -> np.ndarray:
         """Return what rounding explains beside that of the results themselves, in a shape that broadcasts."""

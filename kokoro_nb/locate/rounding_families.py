@@ -9,12 +9,12 @@ than the sum plus the root of the sum of the squared terms, times a small number
 
 nine standard deviations, against sqrt(n) u times the sum of the absolute terms in the paper, which at 4096 channels
 would let an error of 1e-3 of the peak pass. Both parts come from the operator itself, run on its arguments and on their
-squares in float64.
+squares in float64; how many terms there are, of a sum of products, from the operator run on ones.
 
 Where the terms are alike the errors do have one sign: the sum of 1.44 million equal numbers, one after another in
 float32, is off by 1.5 %. So plain sums, means, variances and running sums are also added one by one in float32, and in
 the lanes of a vector, each of which rounds by another amount, and twice the error that this has is allowed where it is
-more.
+more. Products that are all equal are allowed the certain bound of such a sum, n u / 2 of it.
 
 That bound is below 1e-4 of the peak for a mean of random positive numbers up to 20 s of 24 kHz, and for a running sum
 of them for a second, but not for one of equal positive steps from about half a second on: its rounding is larger than

@@ -92,6 +92,12 @@ def test_a_function_is_off_by_the_rounding_of_its_range_where_it_is_small(save, 
         assert nb.inspect(path, {"x": values}).findings == ()
 
 
+@pytest.mark.parametrize("kind", ["Sigmoid", "Mish", "HardSwish"])
+def test_a_function_is_as_good_as_its_factors_where_all_of_it_is_small(save, node, kind):
+    path = save([node(kind, ["x"], ["y"], name="/f")], {"x": [40_000]}, ["y"])
+    assert nb.inspect(path, {"x": np.linspace(-60, -18, 40_000, dtype=np.float32)}).findings == ()
+
+
 def test_the_room_near_zero_is_that_of_the_largest_result(node):
     small, large = np.linspace(-1e-6, 1e-6, 9), np.linspace(-3.0, 3.0, 9)
     call = OnnxCall(node("Elu", ["x"], ["y"]), {"": 18}, (np.dtype("float32"),), {})

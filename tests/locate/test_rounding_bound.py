@@ -160,6 +160,14 @@ def test_a_sum_of_equal_terms_one_by_one_is_no_error():
     assert judged(lambda x: x.sum(-1, keepdim=True), given * SINGLE(1.2), x).ratio > 1
 
 
+def test_equal_products_one_by_one_are_no_error():
+    x, w = np.full((1, 200_000), 0.1, SINGLE), np.full((1, 200_000), 0.3, SINGLE)
+    given = one_by_one(x * w)[:, None]
+    assert abs(given.item() / 6000 - 1) > 2e-4, "more than roundings by lot make"
+    assert judged(F.linear, given, x, w).ratio <= 1
+    assert judged(F.linear, given * SINGLE(1.02), x, w).ratio > 1
+
+
 @pytest.mark.parametrize("add", ORDERS)
 @pytest.mark.parametrize("shift", [False, True])
 @pytest.mark.parametrize(("length", "mean"), [(64, 0), (3840, 0), (3840, 10), (48000, 10)])
