@@ -65,12 +65,10 @@ class MilFile:
         InputError
             If it is damaged, packed, or no ML program.
         """
-        if path.suffix == ".mlmodel":
-            return cls(path, _in_one_file(path))
-        if path.is_file():
+        if path.suffix != ".mlmodel" and path.is_file():
             raise InputError(f"{path} is a file, and a .mlpackage is a folder; unpack it, or give the folder.")
-        found = cls(path, load_program(path))
-        _ = found.facts  # an operator that is not known is told here
+        found = cls(path, _in_one_file(path) if path.suffix == ".mlmodel" else load_program(path))
+        _ = found.facts  # an operator that is not known is reported here
         return found
 
     @cached_property
