@@ -4,7 +4,7 @@ Everything that is shown is escaped: names of modules and messages of errors are
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
@@ -77,38 +77,6 @@ def line(verdict: str, statement: str, notes: Sequence[str] = ()) -> Fragment:
     kind = "knb-line knb-failed" if verdict == "fail" else "knb-line"
     html = f'<p class="knb {kind}">{chip(verdict)} {escape(statement)}{html}</p>'
     return Fragment(html, " · ".join([f"{verdict.upper()}: {statement}", *notes]))
-
-
-@dataclass(frozen=True)
-class Fact:
-    """A row of a card.
-
-    Attributes
-    ----------
-    term, text : str
-        What it is called, and what it says.
-    notes : tuple of str
-        What supports that; empty ones are left out.
-    html : str
-        Its text with links or code; empty where it is shown as it is.
-    """
-
-    term: str
-    text: str
-    notes: tuple[str, ...] = ()
-    html: str = ""
-
-
-def card(head: Fragment, facts: Iterable[Fact], foot: str = "") -> Fragment:
-    """Return what somebody reads who has ten seconds: a head, a row for each fact, and HTML at its foot."""
-    rows, lines = [], [head.text]
-    for fact in facts:
-        notes = [note for note in fact.notes if note]
-        small = "".join(f'<span class="knb-reason">{escape(note)}</span>' for note in notes)
-        rows.append(f"<div><dt>{escape(fact.term)}</dt><dd>{fact.html or escape(fact.text)}{small}</dd></div>")
-        lines += [f"  {fact.term}: {fact.text}", *(f"      {note}" for note in notes)]
-    html = f'<div class="knb knb-card">{head.html}<dl>{"".join(rows)}</dl>{foot}</div>'
-    return Fragment(html, "\n".join(lines))
 
 
 PAGE = """

@@ -103,6 +103,14 @@ def seeded():
     return load_model("seeded")
 
 
+@pytest.fixture(scope="session")
+def pocket():
+    """Return the small PocketTTS."""
+    from kokoro_nb.models.pocket.pocket_architecture import load_pocket
+
+    return load_pocket()
+
+
 @pytest.fixture
 def hub_cache():
     """Return the hub cache of the tests, empty."""
@@ -168,6 +176,16 @@ def cache_repo(hub_cache):
             link.symlink_to(blob)
 
     return put
+
+
+@pytest.fixture
+def wheel():
+    """Return the backend of Qualcomm's provider; skip where that is absent."""
+    from kokoro_nb.backends.base import absence
+    from kokoro_nb.backends.qnn import Qnn
+
+    reason = absence(Qnn("onnxruntime-qnn"))
+    return Qnn("onnxruntime-qnn") if reason is None else pytest.skip(reason)
 
 
 def pytest_collection_modifyitems(items):

@@ -1,51 +1,13 @@
 """Laws that hold for every input, on a few inputs that hypothesis draws, the same in every run."""
 
 import numpy as np
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
-from hypothesis.extra.numpy import array_shapes, arrays
 
-from kokoro_nb.errors import InputError
 from kokoro_nb.locate import divergences
-from kokoro_nb.traces.parity import compare
 from tests.locate.conftest import Step, Toy
 
 few = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-numbers = some.floats(-1, 1, allow_subnormal=False, width=32).filter(lambda x: x == 0 or abs(x) > 1e-6)
-tensors = arrays(np.float32, array_shapes(max_dims=3, max_side=5), elements=numbers)
-powers = some.integers(-8, 8).map(lambda power: 2.0**power)
-
-
-@few
-@given(tensors, tensors)
-def test_an_error_is_symmetric_and_only_the_same_has_none(a, b):
-    if a.shape != b.shape:
-        with pytest.raises(InputError, match="cannot be compared"):
-            compare(a, b)
-        return
-    assert compare(a, b).max_error == compare(b, a).max_error
-    assert (compare(a, b).max_error == 0) == np.array_equal(a, b)
-
-
-@few
-@given(tensors, powers)
-def test_shares_of_the_peak_do_not_depend_on_the_scale(a, scale):
-    b = np.where(np.arange(a.size).reshape(a.shape) == a.size // 2, a + 0.25, a)
-    first, second = compare(a, b), compare(scale * a, scale * b)
-    assert second.of_peak == pytest.approx(first.of_peak, rel=1e-6)
-    assert second.snr_db == pytest.approx(first.snr_db, abs=1e-6)
-    assert second.max_error == pytest.approx(scale * first.max_error, rel=1e-6)
-
-
-@few
-@given(tensors, some.sampled_from([np.nan, np.inf, -np.inf]), some.data())
-def test_what_is_not_finite_is_never_right(a, value, data):
-    b = a.copy()
-    b.flat[data.draw(some.integers(0, a.size - 1))] = value
-    found = compare(a, b)
-    assert found.finite == pytest.approx(1 - 1 / a.size)
-    assert not found.of_peak <= 1e30 or np.isinf(found.of_peak)
 
 
 FUNCTIONS = {"sin.default": np.sin, "tanh.default": np.tanh, "add.Tensor": np.add, "mul.Tensor": np.multiply}

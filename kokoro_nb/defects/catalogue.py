@@ -58,11 +58,6 @@ class DefectMeasurement:
         known = self.broken is not None and installed == MEASURED_ON[tool] and not self.defect.varies
         return "present" if known else None
 
-    @property
-    def mends(self) -> bool | None:
-        """Return whether the control is right; None where it cannot run here."""
-        return None if self.mended is None else not self.mended.wrong
-
     def as_dict(self) -> dict[str, Any]:
         """Return the row of a table, with units in its keys."""
         culprit = versions(self.defect.packages[:1])

@@ -177,10 +177,8 @@ def defect_report(
         f"{one.expected} is right."
         for form, one in forms
     ]
-    measured.append(
-        f"An element is wrong if it is off by more than {defect.limit:g} of the peak of what is expected, or if only "
-        "one of the two is NaN or infinite."
-    )
+    share = f"more than {defect.limit:g} of the peak of what is expected"
+    measured.append(f"An element is wrong if it is off by {share}, or if only one of the two is NaN or infinite.")
     sections = {
         "To reproduce": reproduce,
         "Expected and actual": [*measured, *filter(None, [defect.varies])],

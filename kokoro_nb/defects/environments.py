@@ -1,6 +1,5 @@
 """Defects in other environments: each is run by their own interpreters, and the columns stand side by side."""
 
-import inspect
 import json
 import re
 import sys
@@ -107,10 +106,9 @@ class ComparedDefect:
 
     def as_dict(self) -> dict[str, Any]:
         """Return what was found, for JSON."""
-        columns = zip(self.environments, self.labels(), self.outcomes, strict=True)
         found = [
             {"python": place.python, "versions": label, "outcome": one.outcome, "reason": one.reason}
-            for place, label, one in columns
+            for place, label, one in zip(self.environments, self.labels(), self.outcomes, strict=True)
         ]
         return {"defect": self.defect.name, "title": self.defect.title, "environments": found, "advice": self.advice}
 
@@ -133,7 +131,7 @@ def environment(python: str | Path = sys.executable) -> Environment:
         If it is no interpreter of Python that can be started.
     """
     try:
-        (about,) = _said(started(str(python), inspect.getfile(other_environment), patience=60)[0])
+        (about,) = _said(run_apart(["-I", other_environment.__file__], str(python), 60).stdout)
         packages = {normal_name(name): version for name, version in about["packages"].items() if name}
         return Environment(str(python), about["python"], about["system"], packages)
     except (OSError, ValueError, KeyError) as error:
@@ -184,9 +182,11 @@ def _process(defects: Sequence[Defect], place: Environment, bundles: Mapping[str
     left = {str(bundles[each.name]): each for each in defects}
     found: dict[str, DefectOutcome] = {}
     while left:
-        text, status = started(place.python, inspect.getfile(other_environment), *left)
-        ended = f"it did not end within {PATIENCE:g} s" if status is None else f"the process ended with {status}"
-        lines = _said(text)
+        done = run_apart(["-I", other_environment.__file__, *left], place.python, PATIENCE)
+        ended = (
+            f"it did not end within {PATIENCE:g} s" if done.status is None else f"the process ended with {done.status}"
+        )
+        lines = _said(done.stdout)
         for line in (line for line in lines if "folder" in line):
             each = left.pop(line["folder"])
             found[each.name] = _judged(each, line["broken"], line["mended"])
@@ -206,12 +206,6 @@ def _judged(defect: Defect, broken: Mapping[str, Any], mended: Mapping[str, Any]
         why = f"its control is wrong there as well: {control.seen} where {control.expected} is right"
         return DefectOutcome("could not run", figure, why)
     return DefectOutcome("reproduced", figure) if figure.wrong else DefectOutcome("fixed", figure, defect.varies)
-
-
-def started(python: str, script: str | Path, *arguments: str, patience: float = PATIENCE) -> tuple[str, int | None]:
-    """Return what a script printed in a process of its own, and its status: None where it did not end in time."""
-    done = run_apart(["-I", script, *arguments], python, patience)
-    return done.stdout or done.stderr[-2000:], done.status
 
 
 def _said(text: str) -> list[dict[str, Any]]:

@@ -7,11 +7,13 @@ from pathlib import Path
 
 from kokoro_nb.defects.catalogue import runner
 from kokoro_nb.defects.defect_bundle import defect_report
-from kokoro_nb.defects.environments import NEEDED, ComparedDefect, started
+from kokoro_nb.defects.environments import NEEDED, PATIENCE, ComparedDefect
 from kokoro_nb.defects.report_script import THERE, report_script
+from kokoro_nb.run_apart import run_apart
 from kokoro_nb.storage import atomic, require_own
 
 STATE = "STATE.md"
+COLUMNS = (("reproduced",), ("fixed",), ("not applicable", "could not run"))
 
 
 @dataclass(frozen=True)
@@ -47,17 +49,17 @@ def upstream_report(compared: ComparedDefect) -> UpstreamReport | None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{defect.name}.py"
         path.write_text(script, encoding="utf-8")
-        output, status = started(where.python, path)
+        done = run_apart(["-I", path], where.python, PATIENCE)
     reproduce = [
         *([how] if (how := getattr(runner(defect), "HOW", "")) else []),
         f"```python\n{script}```",
         "It prints, and ends with 1 while the defect is there and with 0 when it is gone:",
-        f"```\n{output.strip()}\n```",
+        f"```\n{(done.stdout or done.stderr[-2000:]).strip()}\n```",
     ]
     versions = where.versions(tuple(dict.fromkeys((*defect.packages, *NEEDED[:2]))))
     system = f"{where.version}, {where.system}"
     text = defect_report(defect, versions, reproduce, compared.outcomes[place].broken, system=system)
-    return UpstreamReport(defect.name, text, script, status == 1 and THERE in output)
+    return UpstreamReport(defect.name, text, script, done.status == 1 and THERE in done.stdout)
 
 
 def write_reports(compared: Sequence[ComparedDefect], folder: str | Path) -> list[UpstreamReport]:
@@ -98,13 +100,9 @@ def _state(compared: Sequence[ComparedDefect], made: dict[str, UpstreamReport | 
     heads = ("defect", "reproduced in", "fixed in", "not judged in", "workaround", "threads", "report")
     rows = [heads, ("---",) * len(heads)]
     for each in compared:
-        found = [(label, one) for label, one in zip(each.labels(), each.outcomes, strict=True)]
-        by = [
-            "; ".join(
-                label + (f" ({one.reason})" if one.reason else "") for label, one in found if one.outcome in kinds
-            )
-            for kinds in (("reproduced",), ("fixed",), ("not applicable", "could not run"))
-        ]
+        why = [f" ({one.reason})" if one.reason else "" for one in each.outcomes]
+        found = [(one.outcome, *said) for one, *said in zip(each.outcomes, each.labels(), why, strict=True)]
+        by = ["; ".join("".join(said) for outcome, *said in found if outcome in kinds) for kinds in COLUMNS]
         written = made[each.defect.name]
         link = "" if written is None else f"[{written.name}.md]({written.name}.md)" if written.shown else "script fails"
         rows.append((each.defect.title, *by, each.defect.mended_by, ", ".join(each.defect.threads), link))

@@ -2,7 +2,7 @@
 
 import copy
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from random import Random
@@ -148,7 +148,7 @@ def program_copy(program: Any) -> Any:
     )
 
 
-def possible(specification: Specification, kinds: Sequence[str] = tuple(KINDS)) -> dict[str, tuple[str, ...]]:
+def possible(specification: Specification, kinds: Iterable[str] = tuple(KINDS)) -> dict[str, tuple[str, ...]]:
     """Return where each kind of fault can be planted.
 
     Returns
@@ -163,7 +163,7 @@ def possible(specification: Specification, kinds: Sequence[str] = tuple(KINDS)) 
 
 
 def generate(
-    specification: Specification, number: int, seed: int = 0, kinds: Sequence[str] = tuple(KINDS)
+    specification: Specification, number: int, seed: int = 0, kinds: Iterable[str] = tuple(KINDS)
 ) -> list[Fault]:
     """Draw `number` different faults, one of each kind that has a place in turn.
 

@@ -17,11 +17,12 @@ from kokoro_nb.inspection.formats.runnable_program import ProgramRun, RunnablePr
 from kokoro_nb.inspection.input_maker import MadeInputs
 from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.judged_run import JudgedRun, node_findings
-from kokoro_nb.inspection.node_judgement import NodeJudgement, NodeOutputError, is_finite, is_float, relative_noise
+from kokoro_nb.inspection.node_judgement import NodeJudgement, NodeOutputError, is_finite, relative_noise
 from kokoro_nb.inspection.references import varied
-from kokoro_nb.inspection.value_types import Arrays, Tell
+from kokoro_nb.inspection.value_types import Arrays, Tell, Value
 from kokoro_nb.inspection.whole_file import OutputSummary, imprecise, unread_inputs
-from kokoro_nb.locate.local_error import Judge, LocalError
+from kokoro_nb.locate.local_error import Judge
+from kokoro_nb.locate.rounding_bound import is_float
 from kokoro_nb.traces.operators import CONSTANT, INPUT
 from kokoro_nb.traces.parity import relative_difference
 from kokoro_nb.traces.statistics import describe
@@ -66,6 +67,12 @@ class CapturedRun(JudgedRun):
         if near:
             return "runtime", (f"The same operator in {words} agrees with float64.",)
         return "unknown", (f"{words} does not agree with float64 here either.",)
+
+    def division(self, judgement: NodeJudgement) -> tuple[Value, Value] | None:
+        """Return divisor and quotient of a division of two results: see `JudgedRun.division`."""
+        operator = self.program.operators[judgement.index]
+        divisor = self.run.captured.get(operator.inputs[-1]) if operator.kind in ("div", "reciprocal") else None
+        return None if divisor is None else (divisor, self.run.captured[operator.name])
 
     def is_unsound_elsewhere(self, judgement: NodeJudgement) -> bool | None:
         """Run the program on other inputs of the same level: see `JudgedRun.is_unsound_elsewhere`."""
@@ -222,17 +229,6 @@ def _judged(program: RunnableProgram, judge: Judge, run: ProgramRun, far: Far, i
         reason = f"it could not be compared: {one_line(why)}"
         return NodeJudgement(*about, "unknown", reason, given_finite=finite)
     inherited, noise, sound = far.get(operator.name, (None, None, None))
-    output = _output(operator.name, error)
+    output = NodeOutputError.of(error)
     verdict: Verdict = "fail" if output.is_wrong else "pass"
     return NodeJudgement(*about, verdict, "", (output,), inherited, finite, sound, False, noise)
-
-
-def _output(name: str, error: LocalError) -> NodeOutputError:
-    """Return a local error as the error of an output."""
-    given, right = np.asarray(error.given), np.asarray(error.right)
-    dtype = np.dtype(error.dtype) if error.dtype else given.dtype
-    with np.errstate(invalid="ignore"):
-        apart = np.abs(given.astype(np.float64) - right.astype(np.float64))
-    ranked = np.where(error.wrong, 1e300, 0.0) + np.where(np.isfinite(apart), np.minimum(apart, 1e299), 0.0)
-    worst = tuple(int(k) for k in np.unravel_index(int(np.argmax(ranked)), ranked.shape)) if ranked.size else ()
-    return NodeOutputError.of(name, dtype, given, right, error.error, error.peak, error.ratio, error.wrong, worst)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from kokoro_nb.inspection.onnx_nodes import OnnxNode, freeing, last_readers, nod
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, widened
 from kokoro_nb.inspection.value_types import Value
 from kokoro_nb.inspection.whole_file import named_constants
+from kokoro_nb.locate.culprit import Name
 from kokoro_nb.markup import number
 from kokoro_nb.traces.operators import CONSTANT, Operator
 from kokoro_nb.traces.parity import of_peak
@@ -74,6 +76,8 @@ class ComparedProgram:
         inputs, themselves included, floats in float64, in the order of execution.
     drawing : str
         A node that draws at random; empty if there is none.
+    open_axes : tuple
+        Name and axis of each input whose length is open.
     """
 
     label: str
@@ -82,6 +86,7 @@ class ComparedProgram:
     nodes: tuple[ComparedNode, ...]
     compute: Callable[[Mapping[str, np.ndarray], Observe], None]
     drawing: str = ""
+    open_axes: tuple[tuple[str, int], ...] = ()
 
 
 def of_onnx(file: OnnxFile) -> ComparedProgram:
@@ -107,6 +112,12 @@ def of_onnx(file: OnnxFile) -> ComparedProgram:
         tuple(_of_node(node, known) for node in nodes),
         compute,
         next((node.key for node in nodes if node.is_random), ""),
+        tuple(
+            (value.name, axis)
+            for value in file.inputs
+            for axis, size in enumerate(value.type.tensor_type.shape.dim)
+            if size.dim_param
+        ),
     )
 
 
@@ -193,7 +204,7 @@ def changed_parameters(
         if not others:
             others = left.get((node.operator, _largest(node).shape), [])[:1]
             del left.get((node.operator, _largest(node).shape), [])[:1]
-        if others and all(next(differing_constants(one, node), None) is not None for one in others):
+        if others and all(next(differing(one, node), None) is not None for one in others):
             yield node, others[0]
 
 
@@ -209,17 +220,23 @@ def _both(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[str, np.nda
             yield theirs[0], theirs[1].astype(np.float64), ours[0], ours[1].astype(np.float64)
 
 
-def differing_constants(other: ComparedNode, node: ComparedNode) -> Iterator[str]:
-    """Say which constants differ, argument by argument."""
+def differing(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[Name, str]]:
+    """Say which constants differ, argument by argument, and then which attributes, with what each is a case of."""
     for there, right, here, value in _both(other, node):
         if right.shape != value.shape:
-            yield f"the constant '{here}' has the shape {value.shape}, there {right.shape}"
+            yield "changed constant", f"the constant '{here}' has the shape {value.shape}, there {right.shape}"
             continue
         count = _changed(value, right)
         if count:
             place = np.unravel_index(int(np.argmax(np.abs(value - right))), right.shape)
-            values = f"{number(value[place])} in place of {number(right[place])}{_called(there, here)}"
-            yield f"the constant '{here}' is {values} ({count:,} of {value.size:,} values differ)"
+            values = f"{number(value[place])} in place of {number(right[place])}{called(there, here)}"
+            words = f"the constant '{here}' is {values} ({count:,} of {value.size:,} values differ)"
+            yield "changed constant", words
+    theirs, ours = other.attributes, node.attributes
+    for name in sorted(set(theirs) | set(ours)):
+        if theirs.get(name) != ours.get(name):
+            words = f"the attribute {name} is {ours.get(name, 'not set')} in place of {theirs.get(name, 'not set')}"
+            yield "operator lowered as another", words
 
 
 def largest_change(other: ComparedNode, node: ComparedNode) -> float:
@@ -251,12 +268,26 @@ def foreign_constants(other: ComparedNode, node: ComparedNode, region: Sequence[
         if counts.all() and counts.size:
             name, one = like[int(np.argmin(counts))]
             place = int(np.argmax(np.abs(value - one)))
-            there = _called(name, ours[0])
+            there = called(name, ours[0])
             values = f"{number(value[place])} in place of {number(one[place])}{there}, both in the order of size"
             yield f"the constant '{ours[0]}' is {values} ({counts.min():,} of {value.size:,} values differ)"
 
 
-def _called(there: str, here: str) -> str:
+def other_number(other: ComparedNode, node: ComparedNode, factor: float) -> tuple[str, float, str, float] | None:
+    """Return name and value of a constant of one element of each, whose quotient is the factor between the results."""
+    theirs, ours = (
+        [(name, float(array.reshape(()))) for name, array in filter(None, one.constants) if array.size == 1]
+        for one in (other, node)
+    )
+    for (there, right), (here, value) in product(theirs, ours):
+        quotient = value / right if right else 0.0
+        if quotient and min(abs(factor / quotient - 1), abs(factor * quotient - 1)) <= CHANGED:
+            return there, right, here, value
+    return None
+
+
+def called(there: str, here: str) -> str:
+    """Return the name of the other one's constant, where it has another."""
     return "" if there == here else f" of '{there}'"
 
 
@@ -267,11 +298,3 @@ def _sorted(constant: tuple[str, np.ndarray]) -> np.ndarray:
 def _changed(value: np.ndarray, right: np.ndarray) -> int:
     """Return how many values differ by more than rounding of a constant."""
     return int((np.abs(value - right) > CHANGED * np.abs(right)).sum())
-
-
-def differing_attributes(other: ComparedNode, node: ComparedNode) -> Iterator[str]:
-    """Say which attributes differ."""
-    theirs, ours = other.attributes, node.attributes
-    for name in sorted(set(theirs) | set(ours)):
-        if theirs.get(name) != ours.get(name):
-            yield f"the attribute {name} is {ours.get(name, 'not set')} in place of {theirs.get(name, 'not set')}"

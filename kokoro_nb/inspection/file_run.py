@@ -16,7 +16,6 @@ from kokoro_nb.inspection.node_judgement import (
     NodeJudgement,
     NodeOutputError,
     is_finite,
-    is_float,
     judged_outputs,
     relative_noise,
     unrounded_inputs_explain,
@@ -28,6 +27,7 @@ from kokoro_nb.inspection.onnx_session import OtherRuns, brief, pinned, run_sess
 from kokoro_nb.inspection.quantisation_budget import BudgetWatch, QuantisationBudget
 from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, dtypes_of
 from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values
+from kokoro_nb.locate.rounding_bound import is_float
 from kokoro_nb.markup import number
 from kokoro_nb.traces.parity import relative_difference
 
@@ -107,6 +107,12 @@ class FileRun(JudgedRun):
         except InputError:
             return None
         return not all(map(is_finite, values.values()))
+
+    def division(self, judgement: NodeJudgement) -> tuple[Value, Value] | None:
+        """Return divisor and quotient of a Div or Reciprocal: see `JudgedRun.division`."""
+        node = self.nodes[judgement.index]
+        values = self.captured(node) if node.proto.op_type in ("Div", "Reciprocal") else None
+        return None if values is None else (values[node.proto.input[-1]], values[node.proto.output[0]])
 
     def unsound_constants(self, judgement: NodeJudgement) -> Collection[str]:
         """Return the initialisers that a node reads and that are not finite."""

@@ -19,12 +19,13 @@ from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, freeing, last_readers, nodes_of
 from kokoro_nb.inspection.rounding_limits import PRODUCTS, SUMS
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, computed, widened
-from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values
+from kokoro_nb.inspection.value_types import Arrays, Tell, Value
 from kokoro_nb.markup import number
 
 LARGEST = 65504.0
 SMALLEST_NORMAL = 2.0**-14
 BITS = 11  # of a float16
+FINEST = -24  # its smallest number is 2 to that
 BACK = 16  # nodes before the noisiest one among which a running sum is looked for
 EXPONENTIALS = frozenset(("ReduceLogSumExp", "Softplus", "Mish"))
 """Operators that take an exponential inside, and are written so, unless a kernel takes care."""
@@ -112,26 +113,34 @@ def float16_foresight(
     tuple of HalfPrecisionNode
         In the order of execution; nodes that give no floats, or whose inputs are not known, are left out.
     """
-    nodes = nodes_of(file.model.graph)
-    freed = last_readers(nodes, set())
+    nodes, change = nodes_of(file.model.graph), _halved if narrow is None else widened
     true: dict[str, Value] = {name: widened(value) for name, value in inputs.items()}
-    half: dict[str, Value] = {name: _halved(value) if narrow is None else true[name] for name, value in inputs.items()}
+    half: dict[str, Value] = {name: change(value) for name, value in inputs.items()}
     noise: dict[str, float] = {}
     found = []
     say = seldom(tell, SAID)
-    for node in freeing(nodes, freed, true, half):
+    for node in freeing(nodes, last_readers(nodes, set()), true, half):
         say(f"{node.index} of {len(nodes)} nodes in float16")
-        outcome = _both(file, node, true, half, narrow)
-        if outcome is not None:
-            call, given, exact, halved = outcome
-            before = float(np.max([noise.get(name, 0.0) for name in node.reads], initial=0.0))
-            for name, right, value in zip(node.proto.output, exact, halved, strict=False):
-                if name:
-                    true[name], half[name], noise[name] = right, value, relative_noise(value, right)
-            if _is_float(exact[0]):
-                loud = bool((np.isfinite(exact[0]) & (np.abs(halved[0]) > LARGEST)).any())
-                own = float("nan") if loud else noise[node.proto.output[0]]
-                found.append(_node(node, call, given, exact, own, before, _running(nodes, node)))
+        rounded, wide = file.evaluated(node, half, change), file.evaluated(node, true, widened)
+        if rounded is None or wide is None:
+            continue
+        call, given, exact = wide
+        results = zip(node.proto.output, rounded[2], strict=False)
+        halved = [_halved(value) if narrow is None or name in narrow else value for name, value in results]
+        sizes = [[getattr(one, "shape", None) for one in values] for values in (halved, exact)]
+        halved = halved if sizes[0] == sizes[1] else exact  # no runtime takes a length from float16
+        before = float(np.max([noise.get(name, 0.0) for name in node.reads], initial=0.0))
+        for name, right, value in zip(node.proto.output, exact, halved, strict=False):
+            if name:
+                true[name], half[name], noise[name] = right, value, relative_noise(value, right)
+        if _is_float(exact[0]):
+            loud = bool((np.isfinite(exact[0]) & (np.abs(halved[0]) > LARGEST)).any())
+            size = np.abs(exact[0])
+            lost = float((size[size > 0] < SMALLEST_NORMAL).mean()) if size.any() else 0.0
+            figures = (bits(size), bits(_sums(call, given, exact)), lost)
+            own = float("nan") if loud else noise[node.proto.output[0]]
+            about = (node.index, node.key, node.operator)
+            found.append(HalfPrecisionNode(*about, *figures, own, before, _running(nodes, node)))
     return tuple(found)
 
 
@@ -146,18 +155,6 @@ def _running(nodes: Sequence[OnnxNode], node: OnnxNode) -> str:
     return ""
 
 
-def _both(
-    file: OnnxFile, node: OnnxNode, true: Values, half: Values, narrow: Collection[str] | None
-) -> tuple[OnnxCall, list[Value], list[Value], list[Value]] | None:
-    """Return a node with its inputs, and what it gives in float64 and in float16; None where that is not known."""
-    rounded = file.evaluated(node, half, _halved if narrow is None else widened)
-    wide = file.evaluated(node, true, widened)
-    if rounded is None or wide is None:
-        return None
-    results = zip(node.proto.output, rounded[2], strict=False)
-    return *wide, [_halved(value) if narrow is None or name in narrow else value for name, value in results]
-
-
 def _is_float(value: Value) -> bool:
     return isinstance(value, np.ndarray) and value.dtype == np.float64 and value.size > 0
 
@@ -169,23 +166,8 @@ def _halved(value: Value) -> Value:
     wide = widened(value)
     if not isinstance(wide, np.ndarray) or wide.dtype.kind != "f":
         return wide
-    with np.errstate(over="ignore"):
-        half = wide.astype(np.float16).astype(np.float64)
-    loud = np.isinf(half) & np.isfinite(wide)
-    if loud.any():
-        shares, exponents = np.frexp(wide[loud])
-        half[loud] = np.ldexp(np.rint(np.ldexp(shares, BITS)), exponents - BITS)
-    return half
-
-
-def _node(
-    node: OnnxNode, call: OnnxCall, inputs: list[Value], exact: list[Value], noise: float, before: float, runs: str
-) -> HalfPrecisionNode:
-    size = np.abs(exact[0])
-    present = size[size > 0]
-    lost = float((present < SMALLEST_NORMAL).mean()) if present.size else 0.0
-    room, inside = bits(size), bits(_sums(call, inputs, exact))
-    return HalfPrecisionNode(node.index, node.key, node.operator, room, inside, lost, noise, before, runs)
+    step = np.maximum(np.frexp(wide)[1] - BITS, FINEST)
+    return np.ldexp(np.rint(np.ldexp(wide, -step)), step)
 
 
 def bits(size: np.ndarray) -> float:

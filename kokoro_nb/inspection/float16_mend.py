@@ -16,7 +16,7 @@ import numpy as np
 
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.file_run import examined
+from kokoro_nb.inspection.file_run import FileRun, examined
 from kokoro_nb.inspection.float16_foresight import LARGEST, float16_foresight, in_danger
 from kokoro_nb.inspection.mended_file import MendedFile, lowest_level, mended_file
 from kokoro_nb.inspection.onnx_file import OnnxFile, in_order
@@ -25,7 +25,6 @@ from kokoro_nb.inspection.onnx_session import brief, run_session, session_of
 from kokoro_nb.inspection.value_types import Arrays, Tell, Value
 from kokoro_nb.inspection.whole_file import AUDIBLE
 from kokoro_nb.markup import number
-from kokoro_nb.storage import atomic
 
 FLOOR = 3.0  # dB below the float32 file: twice the power of its own error
 HALF = 10  # of onnx.TensorProto.DataType
@@ -33,17 +32,13 @@ SMALLEST = 2.0**-24  # of float16; ONNX Runtime's tool moves what is below 1e-7 
 MEASURED = ("CumSum", "Min", "Max")  # what the tool keeps in float32 unasked, and is left to the measuring here
 
 
-def float16_mend(
-    file: OnnxFile, inputs: Arrays, path: str | Path, limit: float = AUDIBLE, tell: Tell = str
-) -> MendedFile:
+def float16_mend(seen: FileRun, path: str | Path, limit: float = AUDIBLE, tell: Tell = str) -> MendedFile:
     """Convert a float32 file to float16 with the fewest nodes left in float32, and write it.
 
     Parameters
     ----------
-    file : OnnxFile
-        A float32 file.
-    inputs : mapping of str to numpy.ndarray
-        On which it is measured.
+    seen : FileRun
+        A float32 file that draws nothing at random, and the inputs on which it is measured.
     path : path
         Where the mended file is written.
     limit : float
@@ -54,50 +49,42 @@ def float16_mend(
     Raises
     ------
     InputError
-        If the file cannot be converted, draws at random, or does not reach the limit with every candidate kept.
+        If the file cannot be converted, or does not reach the limit with every candidate kept.
     """
-    if any(node.is_random for node in nodes_of(file.model.graph)):
-        raise InputError(
-            f"{file.path} draws at random, so that two runs cannot be compared; give the noise as an input."
-        )
-    right = {name: np.asarray(value) for name, value in examined(file, inputs).true.items()}
+    seen = seen if seen.complete else examined(seen.file, seen.inputs)
+    file, inputs, right = seen.file, seen.inputs, {name: np.asarray(value) for name, value in seen.true.items()}
     if not right:
         raise InputError(f"{file.path}: what its outputs should be is not known, so that no limit can be measured.")
-    named = _named(file.model)
-    names = {node.key: named.graph.node[node.index].name for node in nodes_of(file.model.graph)}
-    order = [*names]
+    defined = {name: right[name] for name in rounded_run(file, inputs) if name in right}
+    named, names = copied(file.model), {}
+    for node, one in zip(seen.nodes, named.graph.node, strict=True):  # by its name the tool knows a node
+        one.name = names[node.key] = f"{node.key}#{node.index}"
 
-    def level(kept: Collection[str]) -> float:
-        half = converted(named, [names[key] for key in kept])
+    def made(kept: Collection[str]) -> Any:
+        return converted(named, [names[key] for key in kept])
+
+    def level(model: Any) -> float:
         try:
-            outputs = run_session(session_of(half), inputs)
+            outputs = run_session(session_of(model), inputs)
         except InputError:  # it has no such kernel in float16
             return float("-inf")
-        strict = rounded_run(replace(file, model=half), inputs)
+        strict = rounded_run(replace(file, model=model), inputs)
         return float(np.minimum(lowest_level(outputs, right), lowest_level(strict, defined)))
 
-    rounded = rounded_run(file, inputs)
-    defined = {name: exact for name, exact in right.items() if name in rounded}
-    plainly = run_session(session_of(file.model), inputs)
-    own = float(np.minimum(lowest_level(plainly, right), lowest_level(rounded, defined)))
-    if own == float("-inf"):
-        raise InputError(f"{file.path} is not finite as it is, so that no float16 can be measured; mend that first.")
-    limit = limit if own >= limit else own - FLOOR  # a file that is no better itself: its phase may turn on one bit
-
-    def growing() -> Iterator[list[str]]:
-        harmed = [one.key for one in in_danger(float16_foresight(file, inputs), len(order))]
-        ahead = list(dict.fromkeys([*harmed, *order]))  # those that compare, or give integers of floats, come last
-        many = 0
-        while many < len(ahead):
-            yield ahead[:many]
-            many = int(np.maximum(4, 2 * many))
+    def starts() -> Iterator[list[str]]:
+        yield []
+        harmed = [one.key for one in in_danger(float16_foresight(file, inputs), len(names))]
+        ahead = list(dict.fromkeys([*harmed, *names]))  # those that compare, or give integers of floats, come last
+        for doubled in range(2, len(ahead).bit_length()):
+            yield ahead[: 2**doubled]
         yield ahead
         raise InputError(f"{file.path} does not reach {number(limit)} dB in float16, whatever stays float32.")
 
-    found = mended_file(("nodes", "their error in float16"), order, level, limit, growing(), tell)
-    with atomic(Path(path)) as draft:
-        draft.write_bytes(converted(named, [names[key] for key in found.kept]).SerializeToString())
-    return found
+    own = level(file.model)
+    if own == float("-inf"):
+        raise InputError(f"{file.path} is not finite as it is, so that no float16 can be measured; mend that first.")
+    limit = limit if own >= limit else own - FLOOR  # a file that is no better itself: its phase may turn on one bit
+    return mended_file(("nodes", "their error in float16"), [*names], made, level, limit, starts(), path, tell)
 
 
 def rounded_run(file: OnnxFile, inputs: Arrays) -> dict[str, np.ndarray]:
@@ -165,11 +152,3 @@ def _unrounded(graph: Any) -> None:
     for name, node in casts.items():
         while to[name] == wide and to.get(node.input[0]) == narrow:  # it then casts float32 to itself
             node.input[0] = casts[node.input[0]].input[0]
-
-
-def _named(model: Any) -> Any:
-    """Return a copy whose nodes all have names of their own, by which the tool knows them."""
-    copy = copied(model)
-    for k, node in enumerate(copy.graph.node):
-        node.name = f"{node.name or 'node'}#{k}"
-    return copy

@@ -7,7 +7,8 @@ from typing import Any
 
 from kokoro_nb.backends.artefacts import give_back_memory
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.against_file import first_that_parts
+from kokoro_nb.inspection.against_file import PairedPrograms
+from kokoro_nb.inspection.blame import InspectionFinding
 from kokoro_nb.inspection.captured_program import CapturedProgram
 from kokoro_nb.inspection.file_run import FileRun
 from kokoro_nb.inspection.finding_scripts import write_scripts
@@ -16,14 +17,18 @@ from kokoro_nb.inspection.formats import FORMATS, read_program
 from kokoro_nb.inspection.input_maker import MadeInputs
 from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.mended_file import MendedFile
-from kokoro_nb.inspection.onnx_file import OnnxFile, read_onnx
-from kokoro_nb.inspection.onnx_program import OnnxProgram
+from kokoro_nb.inspection.onnx_file import read_onnx
+from kokoro_nb.inspection.onnx_file_program import OnnxFileProgram
 from kokoro_nb.inspection.other_version import OtherVersion, second_opinion
+from kokoro_nb.inspection.pairing import OTHER
+from kokoro_nb.inspection.quantisation_budget import QuantisationBudget
 from kokoro_nb.inspection.quantised_mend import quantised_mend
-from kokoro_nb.inspection.references import Reference, varied
+from kokoro_nb.inspection.references import Reference, three_sets
 from kokoro_nb.inspection.unrounded_layers import candidates
-from kokoro_nb.inspection.value_types import Arrays, Tell
+from kokoro_nb.inspection.value_types import Tell
 from kokoro_nb.inspection.whole_file import AUDIBLE, has_halves
+from kokoro_nb.locate.culprit import Mechanism
+from kokoro_nb.markup import number
 
 
 def inspect(
@@ -89,7 +94,7 @@ def inspect(
     if other_python is not None and (static or path.suffix in FORMATS):
         raise InputError("Only an .onnx file that is run can be run on another version; leave --other-python out.")
     other = None if other_python is None else OtherVersion.of(other_python)
-    program: Any = CapturedProgram(read_program(path)) if path.suffix in FORMATS else OnnxProgram(read_onnx(path))
+    program = opened(path)
     give_back_memory()
     tell("it was read")
     reference = None if against is None else Reference.of(against)
@@ -104,9 +109,10 @@ def inspect(
         report = replace(report, findings=found, notes=(*report.notes, *notes))
         tell(f"the file ran on {other.label}")
     if reference is not None:
-        report = _compared(report, program, reference, made.arrays)
+        known = reference.program(made.arrays)
+        report = with_findings(report, PairedPrograms.of(known, program.compared(), three_sets(made.arrays)))
     if mend is not None:
-        done = _mended(program.file, seen, Path(mend), level, tell)
+        done = _mended(seen, Path(mend), level, tell)
         report = replace(report, notes=(*report.notes, f"{Path(mend).name}: {done}"), mended=done)
     if folder is None:
         return report
@@ -129,18 +135,40 @@ def _inputs(program: Any, reference: Reference | None) -> MadeInputs:
     return made
 
 
-def _compared(report: InspectionReport, program: Any, reference: Reference, inputs: Arrays) -> InspectionReport:
+def opened(path: Path) -> Any:
+    """Return the program that a file holds: a `CapturedProgram` or an `OnnxFileProgram`; InputError if none."""
+    return CapturedProgram(read_program(path)) if path.suffix in FORMATS else OnnxFileProgram(read_onnx(path))
+
+
+def with_findings(report: InspectionReport, comparison: PairedPrograms) -> InspectionReport:
     """Add to a report where the file first parts from what is right."""
-    sets = [inputs, *(varied(inputs, seed) for seed in (1, 2))]
-    found, note = first_that_parts(reference.program(inputs), program.compared(), sets)
+    found = comparison.finding
+    if found is not None and found.kind == "outputs" and report.budget.layers:
+        found = _of_layer(found, report.budget)
     findings = sorted([*report.findings, *([found] if found else [])], key=lambda one: (one.index < 0, one.index))
-    return replace(report, findings=tuple(findings), notes=(*report.notes, note))
+    return replace(report, findings=tuple(findings), notes=(*report.notes, comparison.note))
 
 
-def _mended(file: OnnxFile, seen: FileRun, path: Path, level: float | None, tell: Tell) -> MendedFile:
+def _of_layer(found: InspectionFinding, budget: QuantisationBudget) -> InspectionFinding:
+    """Return the finding that outputs are others at the noisiest quantised layer, if its noise may explain them."""
+    worst = budget.noisiest[0]
+    if worst.level is None or 10 ** (-worst.level / 20) < OTHER / 4:
+        return found
+    where = f"{worst.key} ({worst.operator}), the noisiest quantised layer, may explain it"
+    statement = found.statement.replace("no node explains it", f"{where}: {number(worst.level)} dB over its own noise")
+    words = "8 bits or fewer for a tensor, in one range for the loud and the quiet of it"
+    mechanism = Mechanism("quantisation range", words, budget.stated())
+    quantised = InspectionFinding.at(worst, "outputs", "precision", statement, *budget.stated())
+    return replace(quantised, mechanism=mechanism)
+
+
+def _mended(seen: FileRun, path: Path, level: float | None, tell: Tell) -> MendedFile:
     """Write the mended file and return what stays, or goes back to, float32 in it."""
+    file = seen.file.path
+    if seen.drawn:
+        raise InputError(f"{file} draws at random, so that two runs cannot be compared; give the noise as an input.")
     if candidates(seen.file, seen.budget):
         return quantised_mend(seen, path, level, tell)
     if has_halves(seen.judgements):
-        raise InputError(f"{file.path} holds floats of 16 bits already; give the float32 file it was made from.")
-    return float16_mend(file, seen.inputs, path, level or AUDIBLE, tell)
+        raise InputError(f"{file} holds floats of 16 bits already; give the float32 file it was made from.")
+    return float16_mend(seen, path, level or AUDIBLE, tell)

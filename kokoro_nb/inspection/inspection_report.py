@@ -1,6 +1,5 @@
 """The report of an inspection, and its page: the answer first, then findings, outputs, the worst nodes, all nodes."""
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,8 +15,9 @@ from kokoro_nb.inspection.mended_file import MendedFile
 from kokoro_nb.inspection.node_judgement import NodeJudgement
 from kokoro_nb.inspection.quantisation_budget import QuantisationBudget
 from kokoro_nb.inspection.whole_file import OutputSummary
-from kokoro_nb.markup import Fact, Fragment, card, line, number, page, table
-from kokoro_nb.storage import atomic, write_text
+from kokoro_nb.locate.card_facts import Fact, facts_card
+from kokoro_nb.markup import Fragment, line, number, page, table
+from kokoro_nb.storage import write_json, write_text
 
 SHOWN = 25  # nodes of the table of the worst
 
@@ -106,7 +106,7 @@ class InspectionReport:
         facts += [Fact("noticed", note) for note in self.notes]
         facts += [Fact("not judged", one) for one in _grouped(self.unjudged)]
         facts += [Fact(f"input {name}", how) for name, how in self.inputs.items()]
-        return card(line(self.verdict, f"{self.path.name}: {self.headline}"), facts)
+        return facts_card(line(self.verdict, f"{self.path.name}: {self.headline}"), facts)
 
     def __str__(self) -> str:
         return self.card.text
@@ -192,18 +192,16 @@ LAST = 1e308  # above the last threshold Model Explorer colours nothing
 
 def write_overlay(report: InspectionReport, folder: Path) -> tuple[Path, ...]:
     """Write the files and return their paths."""
-    columns = {
-        "local_error": ("local error / rounding", "ratio", 1.0),
-        "inherited_error": ("inherited error, of the peak", "inherited", 1e-3),
+    graphs = _graphs(report)
+    rounding = ("local error / rounding", "ratio", 1.0)
+    inherited = ("inherited error, of the peak", "inherited", 1e-3)
+    content = {
+        "local_error": {graph: _node_data(judgements, *rounding) for graph, judgements in graphs.items()},
+        "inherited_error": {graph: _node_data(judgements, *inherited) for graph, judgements in graphs.items()},
+        "blame": _blame(report),
+        "netron": _netron(report),
     }
-    paths = []
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, about in columns.items():
-        data = {graph: _node_data(judgements, *about) for graph, judgements in _graphs(report).items()}
-        paths.append(_write(folder / f"{name}.json", data))
-    paths.append(_write(folder / "blame.json", _blame(report)))
-    paths.append(_write(folder / "netron.json", _netron(report)))
-    return tuple(paths)
+    return tuple(write_json(folder / f"{name}.json", one) for name, one in content.items())
 
 
 def _graphs(report: InspectionReport) -> dict[str, dict[str, NodeJudgement]]:
@@ -216,12 +214,6 @@ def _graphs(report: InspectionReport) -> dict[str, dict[str, NodeJudgement]]:
         else:
             found[report.graph] |= {f"{place}/{one.key}": one for _, one in run.worst}
     return found
-
-
-def _write(path: Path, content: Any) -> Path:
-    with atomic(path) as draft:
-        draft.write_text(json.dumps(content, allow_nan=False), encoding="utf-8")
-    return path
 
 
 def _node_data(judgements: Mapping[str, NodeJudgement], title: str, figure: str, limit: float) -> dict[str, Any]:
@@ -250,14 +242,12 @@ def _blame(report: InspectionReport) -> dict[str, Any]:
 def _netron(report: InspectionReport) -> dict[str, Any]:
     """Return the attachment: the figures of each value that a node gives; Netron knows unnamed nodes by those alone."""
     metrics, metadata = [], []
+    found = {finding.index: finding for finding in report.findings}
     for judgement in report.judgements:
-        for one in judgement.outputs:
+        for place, one in enumerate(judgement.outputs):
             about = {"kind": "value", "target": one.name}
             metrics.append({**about, "name": "local error / rounding", "value": number(one.ratio)})
             metrics.append({**about, "name": "finite", "value": f"{one.finite:.4%}"})
-    found = {finding.index: finding for finding in report.findings}
-    for judgement in report.judgements:
-        if judgement.index in found and judgement.outputs:
-            about = {"kind": "value", "target": judgement.outputs[0].name}
-            metadata.append({**about, "name": "finding", "value": found[judgement.index].statement})
+            if not place and judgement.index in found:
+                metadata.append({**about, "name": "finding", "value": found[judgement.index].statement})
     return {"signature": "netron:attachment", "metrics": metrics, "metadata": metadata}

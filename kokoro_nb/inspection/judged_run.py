@@ -1,12 +1,15 @@
 """A file of any format on its runtime, each operator judged there, and who is to blame for what is wrong."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from kokoro_nb.inspection.blame import Blame, InspectionFinding, stated
 from kokoro_nb.inspection.node_judgement import NodeJudgement, is_finite
-from kokoro_nb.inspection.value_types import Arrays, Values
+from kokoro_nb.inspection.value_types import Arrays, Value, Values
+from kokoro_nb.locate.culprit import Mechanism
 
 SHOWN_ALONE = 20  # wrong nodes that are run alone
 
@@ -47,6 +50,10 @@ class JudgedRun:
     def is_unsound_elsewhere(self, judgement: NodeJudgement) -> bool | None:
         """Return whether a node gives what is not finite on other inputs as well; None if there are none."""
         raise NotImplementedError
+
+    def division(self, judgement: NodeJudgement) -> tuple[Value, Value] | None:
+        """Return the divisor and the quotient of a node that divides; None if it does not, or they are not known."""
+        return None
 
     def unsound_constants(self, judgement: NodeJudgement) -> Collection[str]:
         """Return the constants that a node reads and that are not finite, as far as they are known."""
@@ -110,7 +117,9 @@ def _not_finite(seen: JudgedRun, judgement: NodeJudgement, began: bool) -> tuple
             "In float64 from the start the same file is finite here, and the node does what its definition says: "
             f"what goes into it, or comes out of it, is beyond {worst.dtype}."
         )
-        return InspectionFinding.at(judgement, "nonfinite", "precision", statement, proof), ""
+        return _divided(
+            seen, judgement, InspectionFinding.at(judgement, "nonfinite", "precision", statement, proof)
+        ), ""
     if began or all(map(is_finite, seen.outputs.values())):
         return None, "" if began else f"{where} gives {share} that is not finite; no output of the file shows it."
     statement = f"{where} gives the first values that are not finite: {share}."
@@ -124,7 +133,19 @@ def _not_finite(seen: JudgedRun, judgement: NodeJudgement, began: bool) -> tuple
         return InspectionFinding.at(judgement, "nonfinite", "unknown", statement, law, none), ""
     other = "On other inputs it is not finite either." if again else "On other inputs it is finite."
     blame: Blame = "file" if again else "input"
-    return InspectionFinding.at(judgement, "nonfinite", blame, statement, law, other), ""
+    return _divided(seen, judgement, InspectionFinding.at(judgement, "nonfinite", blame, statement, law, other)), ""
+
+
+def _divided(seen: JudgedRun, judgement: NodeJudgement, finding: InspectionFinding) -> InspectionFinding:
+    """Return the finding with its mechanism, where all that is not finite was divided by zero."""
+    found = seen.division(judgement)
+    if found is None:
+        return finding
+    divisor, quotient = np.broadcast_arrays(*map(np.asarray, found))
+    if (divisor[~np.isfinite(quotient)] != 0).any():
+        return finding
+    words = f"{np.mean(divisor == 0):.2%} of the divisors are 0, and all that is not finite is divided by them"
+    return replace(finding, mechanism=Mechanism("division by zero", "a divisor is 0", (words,)))
 
 
 def _of_constant(seen: JudgedRun) -> InspectionFinding | None:

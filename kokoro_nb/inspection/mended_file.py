@@ -1,8 +1,10 @@
 """What a mended file is made by: which parts of it are in float32, and what the outputs lose without each of them."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +12,7 @@ from kokoro_nb.inspection.value_types import Tell, Values
 from kokoro_nb.inspection.whole_file import signal_to_noise
 from kokoro_nb.locate.search import smallest
 from kokoro_nb.markup import number
+from kokoro_nb.storage import atomic
 
 
 @dataclass(frozen=True)
@@ -78,12 +81,14 @@ def _decibels(level: float) -> str:
 def mended_file(
     about: tuple[str, str],
     every: Sequence[str],
-    level: Callable[[frozenset[str]], float],
+    made: Callable[[Collection[str]], Any],
+    level: Callable[[Any], float],
     limit: float,
-    starts: Iterable[Sequence[str]],
+    starts: Iterable[Collection[str]],
+    path: str | Path,
     tell: Tell,
 ) -> MendedFile:
-    """Return what a mended file is made by: a smallest set of parts in float32 whose level is not below the limit.
+    """Write a model with a smallest set of parts in float32 whose level is not below the limit, and say which.
 
     Parameters
     ----------
@@ -91,23 +96,29 @@ def mended_file(
         What the parts are, and which error is measured.
     every : sequence of str
         The parts that could be in float32, in the order of execution.
+    made : callable
+        Returns the model with these parts in float32.
     level : callable
-        Returns the level of the outputs, dB, with these parts in float32.
+        Returns the level of the outputs of a model, dB.
     limit : float
         The least level, dB.
-    starts : iterable of sequences of parts
+    starts : iterable of collections of parts
         The first that reaches the limit is made smaller.
+    path : path
+        Where the model is written.
     tell : callable
         Is given a line on how far it is.
     """
 
     @cache
     def measured(kept: frozenset[str]) -> float:
-        found = level(kept)
+        found = level(made(kept))
         tell(f"{len(kept)} of {len(every)} {about[0]} in float32: {_decibels(found)}")
         return found
 
     kept = smallest(every, lambda names: measured(frozenset(names)) >= limit, starts)
+    with atomic(Path(path)) as draft:
+        draft.write_bytes(made(kept).SerializeToString())
     withdrawn = {one: measured(frozenset(kept) - {one}) for one in kept}
     plain, mended = measured(frozenset()), measured(frozenset(kept))
     return MendedFile(*about, kept, withdrawn, plain, mended, limit, len(every))

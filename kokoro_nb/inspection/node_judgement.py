@@ -7,15 +7,16 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.findings import Verdict
-from kokoro_nb.inspection.rounding_limits import rounding_limits, spacing
+from kokoro_nb.inspection.rounding_limits import rounding_limits
 from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, computed, widened
 from kokoro_nb.inspection.semantics.quantised import BEFORE_ROUNDING
-from kokoro_nb.inspection.value_types import Several, Value
-from kokoro_nb.locate.rounding_families import by_channel
+from kokoro_nb.inspection.value_types import Array, Input, Several, Value
+from kokoro_nb.locate.local_error import LocalError, judged
+from kokoro_nb.locate.rounding_bound import is_float, kept_wide, spacing
 from kokoro_nb.locate.rule_evidence import pattern
+from kokoro_nb.traces.operators import Operator
 
 WIDE = "right if float32 was kept before it"
-UNROUNDED = 4.0  # times the effect of the rounding that was drawn
 INTEGER_SLACK = 2.0**-20  # of a quotient: the scale, the quotient and the sum are each rounded in float32
 
 
@@ -68,16 +69,16 @@ class NodeOutputError:
     pattern: str
 
     @classmethod
-    def of(cls, name: str, dtype: np.dtype, given: Any, right: Any, *measured: Any) -> "NodeOutputError":
-        """Describe what was measured: largest error, peak, largest ratio, where it is wrong, and the worst index."""
-        error, peak, ratio, wrong, worst = measured
-        wide, exact = given.astype(np.float64), right.astype(np.float64)
-        unit = float(spacing(np.asarray(peak), dtype)) if is_float(dtype) else 1.0
-        finite, sound = (float(np.isfinite(one).mean()) if wide.size else float("nan") for one in (wide, exact))
-        at, expected = (float(one[worst]) if wide.size else float("nan") for one in (wide, exact))
-        about = name, dtype.name, wide.shape, finite, sound, error, peak, error / unit, float(ratio), int(wrong.sum())
-        where = pattern(wrong, np.full(wrong.shape, np.nan)).words if wrong.any() else ""
-        return cls(*about, tuple(map(int, worst)), at, expected, where)
+    def of(cls, error: LocalError) -> "NodeOutputError":
+        """Return the figures of a local error, without its tensors."""
+        given, right = error.given.astype(np.float64), error.right.astype(np.float64)
+        dtype = np.dtype(error.dtype)
+        unit = float(spacing(np.asarray(error.peak), dtype)) if is_float(dtype) else 1.0
+        finite, sound = (float(np.isfinite(one).mean()) if one.size else float("nan") for one in (given, right))
+        at, expected = (float(one[error.worst]) if error.worst else float("nan") for one in (given, right))
+        about = error.error, error.peak, error.error / unit, error.ratio, int(error.wrong.sum()), error.worst
+        where = pattern(error.wrong, np.full(error.wrong.shape, np.nan)).words if error.wrong.any() else ""
+        return cls(error.operator.name, dtype.name, given.shape, finite, sound, *about, at, expected, where)
 
     @property
     def is_wrong(self) -> bool:
@@ -234,17 +235,8 @@ def _output_error(
         if call.node.op_type in ("Cast", "CastLike") and is_float(np.asarray(inputs[0]).dtype):
             value, right = _defined_part(value, right, np.asarray(inputs[0]))
         return compared(name, value, right, None)
-    wide = value.astype(np.float64)
-    right = right.astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        differs = not (np.abs(wide - right) <= 0.5 * spacing(right, value.dtype)).all()
-    limits = rounding_limits(call, inputs, exact, k, value.dtype) if differs else spacing(right, value.dtype)
-    return compared(name, value, right, limits)
-
-
-def is_float(dtype: np.dtype) -> bool:
-    """Return whether a type is one of floats, those of ml_dtypes with it."""
-    return dtype.kind == "f" or dtype.name.startswith(("bfloat16", "float"))
+    last = spacing(right.astype(np.float64), value.dtype)
+    return compared(name, value, right, last, lambda: rounding_limits(call, inputs, exact, k, value.dtype))
 
 
 def relative_noise(value: Value, right: Value) -> float:
@@ -284,13 +276,9 @@ def _before(call: OnnxCall, inputs: Several, k: int, given: Any) -> np.ndarray |
         if function is not None:
             return np.asarray(function(call, *wide), np.float64)
         if call.node.op_type == "DynamicQuantizeLinear" and k != 1:
-            x = wide[0]
-            low = np.minimum(0, x.min(initial=0))
-            scale = float(given[1]) if given[1] is not None else float(np.asarray(computed(call, inputs)[1]))
-            if k == 2:
-                return np.asarray(np.clip(-low / scale, 0, 255))
-            zero = float(given[2]) if given[2] is not None else float(np.asarray(computed(call, inputs)[2]))
-            return np.clip(x / scale + zero, 0, 255)
+            used = [one if one is not None else right for one, right in zip(given, computed(call, inputs), strict=True)]
+            scale, zero = float(used[1]), float(used[2])
+            return np.clip(-np.minimum(0, wide[0].min(initial=0)) / scale if k == 2 else wide[0] / scale + zero, 0, 255)
     return None
 
 
@@ -304,8 +292,8 @@ def _defined_part(value: np.ndarray, right: np.ndarray, source: np.ndarray) -> t
     return np.where(inside, value, 0), np.where(inside, right, 0)
 
 
-def compared(name: str, value: np.ndarray, right: np.ndarray, limits: np.ndarray | None) -> NodeOutputError:
-    """Compare one tensor with what is right.
+def compared(name: str, value: Array, right: Array, limits: Input, rounding: Any = None) -> NodeOutputError:
+    """Compare one tensor with what is right: see `kokoro_nb.locate.local_error.judged`.
 
     Parameters
     ----------
@@ -317,27 +305,13 @@ def compared(name: str, value: np.ndarray, right: np.ndarray, limits: np.ndarray
         In float64, or integers; what is beyond the range of a float type counts as infinite.
     limits : numpy.ndarray or None
         How far each element may be off; None if not at all.
+    rounding : callable, optional
+        Returns how far it may be off, where a difference is more than half the limit.
     """
-    wide, exact = value.astype(np.float64), right.astype(np.float64)
-    if is_float(value.dtype):
-        with np.errstate(over="ignore"):
-            cast = exact.astype(value.dtype).astype(np.float64)
-        exact = np.where(np.isfinite(cast), exact, cast)
-    alike = (np.isfinite(wide) & np.isfinite(exact)) | (wide == exact) | (np.isnan(wide) & np.isnan(exact))
-    with np.errstate(invalid="ignore"):
-        apart = np.abs(wide - exact)
-    apart = np.where(np.isfinite(apart), apart, 0.0)
-    allowed = np.zeros_like(exact) if limits is None else np.broadcast_to(limits, exact.shape)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = np.where(apart > 0, apart / allowed, 0.0)
-    ratios = np.where(alike, ratios, np.inf)
-    wrong = ~(ratios <= 1)
-    worst = np.unravel_index(int(np.argmax(ratios)), ratios.shape) if ratios.size else ()
-    finite = np.isfinite(exact)
-    peak = float(np.abs(exact[finite]).max(initial=0.0))
-    return NodeOutputError.of(
-        name, value.dtype, wide, exact, float(apart.max(initial=0.0)), peak, ratios.max(initial=0.0), wrong, worst
-    )
+    operator = Operator(name, "", "", (), value.shape, value.dtype.name)
+    floor = 0.0 if limits is None else limits
+    allowed = rounding and (lambda: (rounding(), 0.0))
+    return NodeOutputError.of(judged(operator, value, right.astype(np.float64), floor, allowed, enough=0.5))
 
 
 def unrounded_inputs_explain(
@@ -347,38 +321,26 @@ def unrounded_inputs_explain(
 
     A runtime that has no kernel of 16 bits computes in float32, and need not round what it hands to the next node.
     """
-    narrow = [
-        k
+    narrow = {
+        k: x
         for k, (name, x) in enumerate(zip(call.node.input, inputs, strict=True))
         if isinstance(x, np.ndarray) and is_float(x.dtype) and x.itemsize < 4 and name not in constants
-    ]
-    wrong = {one.name for one in errors if one.is_wrong}
-    if not narrow:
-        return False
-    generator = np.random.default_rng(0)
-    exact = computed(call, inputs)
-    apart: dict[str, np.ndarray] = {}
-    for signs in ((1, 1), (-1, -1), (1, -1), (-1, 1), (0, 0)):  # the last at random
-        moved = [widened(value) for value in inputs]
-        for k in narrow:
-            half = 0.5 * spacing(moved[k], inputs[k].dtype)
-            sign = signs[k % 2] or generator.uniform(-1, 1, moved[k].shape)
-            moved[k] = moved[k] + half * sign
-        for name, right, other in zip(call.node.output, exact, computed(call, moved), strict=False):
-            if name not in wrong:
-                continue
-            if isinstance(right, list) or np.shape(right) != np.shape(other):
-                return False
-            with np.errstate(invalid="ignore"):
-                difference = np.abs(np.asarray(other, np.float64) - np.asarray(right, np.float64))
-            difference = np.where(np.isfinite(difference), difference, 0.0)
-            apart[name] = np.maximum(apart.get(name, 0.0), difference)
-    for name, value, right in zip(call.node.output, given, exact, strict=False):
+    }
+    wrong, exact = {one.name for one in errors if one.is_wrong}, computed(call, inputs)
+    for k, (name, value, right) in enumerate(zip(call.node.output, given, exact, strict=False)):
         if name not in wrong:
             continue
-        limits = apart[name]
-        if is_float(np.asarray(value).dtype):
-            limits = np.maximum(UNROUNDED * limits, 2 * by_channel(limits)) + spacing(right, value.dtype)
-        if compared(name, np.asarray(value), np.asarray(right), limits).is_wrong:
+        if isinstance(right, list) or not narrow:
             return False
-    return True
+
+        def compute(moved: list[np.ndarray], k: int = k) -> Value:
+            changed = dict(zip(narrow, moved, strict=True))
+            return computed(call, [changed.get(place, one) for place, one in enumerate(inputs)])[k]
+
+        value, right = np.asarray(value), np.asarray(right)
+        limits = kept_wide(compute, list(narrow.values()), right)
+        if is_float(value.dtype):
+            limits = limits + spacing(right, value.dtype)
+        if compared(name, value, right, limits).is_wrong:
+            return False
+    return bool(narrow)

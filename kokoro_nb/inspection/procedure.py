@@ -6,27 +6,21 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from kokoro_nb.backends import backend as named_backend
-from kokoro_nb.backends.adopted import adopted, read_facts
-from kokoro_nb.backends.base import Artifact, Backend, Failure, running
+from kokoro_nb.backends.base import Backend, Failure, running
 from kokoro_nb.backends.exported import Exported, as_exported
-from kokoro_nb.backends.signature import Arrays, checked
+from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.against_file import first_that_parts
-from kokoro_nb.inspection.compared_program import of_exported, of_onnx
-from kokoro_nb.inspection.onnx_file import read_onnx
-from kokoro_nb.inspection.references import varied
+from kokoro_nb.inspection.diagnosed_file import diagnosed_file
 from kokoro_nb.locate.bisected_diagnosis import bisected_diagnosis
-from kokoro_nb.locate.culprit import wrong_at
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.interface_faults import RANDOM
 from kokoro_nb.locate.investigation import investigate, reference_trace
-from kokoro_nb.locate.known_defects import with_facts
 from kokoro_nb.locate.paired_programs import PartingPoint, other_program, parting
 from kokoro_nb.locate.refusal import failed_diagnosis, supplied
 from kokoro_nb.locate.remedies import as_the_reference, exported_anew, with_noise_as_input
 from kokoro_nb.locate.subject import Subject
-from kokoro_nb.locate.traced_diagnosis import placed, traced_diagnosis
+from kokoro_nb.locate.traced_diagnosis import traced_diagnosis
 from kokoro_nb.traces.trace import Trace
 
 Method = Literal["auto", "tracing", "bisection"]
@@ -82,7 +76,7 @@ def diagnose(
     remedies : bool
         Whether remedies are tried and measured where something is wrong: see `Diagnosis.try_remedies`.
     artefact : path, optional
-        A file that was exported of `program`, to be looked into in place of an export: see `backends.adopted`.
+        A file that was exported of `program`, inspected against it in place of an export: see `diagnosed_file`.
     supply : sequence of str
         Names of other forms of operators that are put in their place for a runtime that lacks them: see
         `refusal.supplied`. They stand in the artefact's record and in the diagnosis.
@@ -127,25 +121,29 @@ def diagnose(
         raise InputError(f"The limit of the output's error is {limit}; give a share of its peak, 0 or more.")
     pair = other_program(reference)
     reference = None if pair else reference
-    file = None if artefact is None else adopted(runtime, candidate, artefact, inputs, folder)
     subject = Subject(runtime, candidate, candidate, inputs, folder, limit)
+    if artefact is not None:
+        if reference is not None and not isinstance(reference, Trace):
+            subject = replace(subject, healthy=_reference_program(reference, inputs))
+        found = diagnosed_file(subject, artefact)
+        if not remedies or not found.culprits:
+            return found
+        found = replace(found, remedies=(exported_anew(runtime, candidate, inputs, found.output),))
+        return _cured_as_well(found, runtime, candidate, inputs, folder)
     if pair is not None:
         healthy, given = _reference_program(*pair), pair[1]
         parted = parting(healthy, given, candidate, inputs, runtime.name)
         # what rounding costs matters where it is more than what the rewriting does
         bearable = limit if limit is not None or not parted.matters else parted.output.of_peak
-        found = _examined(replace(subject, limit=bearable), reference, method, precision, file, remedies)
+        found = _examined(replace(subject, limit=bearable), reference, method, precision, remedies)
         right = found.output is not None and found.output.verdict == "pass"
         if found.verdict != "fail" or (right and parted.culprit is not None):
             found = _rewritten(found, parted, runtime, healthy, given)
             return _cured_as_well(found, runtime, healthy, given, folder) if remedies else found
-    found = _examined(subject, reference, method, precision, file, remedies)
+    found = _examined(subject, reference, method, precision, remedies)
     right = not found.culprits and (found.output is None or found.output.verdict == "pass")
     if not remedies or right or found.failure is not None:
         return found
-    if file is not None:
-        found = replace(found, remedies=(exported_anew(runtime, candidate, inputs, found.output),))
-        return _cured_as_well(found, runtime, candidate, inputs, folder)
     draws = not found.culprits and any(one.kind in RANDOM for one in candidate.specification.operators)
     if draws or any(one.mechanism.name == "baked-in random numbers" for one in found.culprits):
         return replace(found, remedies=(with_noise_as_input(runtime, candidate, inputs, found.output),))
@@ -171,12 +169,10 @@ def _cured_as_well(
     return replace(found, remedies=(first, *further))
 
 
-def _examined(
-    subject: Subject, reference: Any, method: Method, precision: Precision, file: Artifact | None, remedies: bool
-) -> Diagnosis:
+def _examined(subject: Subject, reference: Any, method: Method, precision: Precision, remedies: bool) -> Diagnosis:
     runtime, candidate, inputs = subject.runtime, subject.candidate, subject.inputs
     delegate, hidden = getattr(runtime, "delegate", None), ""
-    if delegate and not file:
+    if delegate:
         hidden = f"the operators that {delegate} computes are inside its delegate, which shows no results"
     if method == "bisection" or (method == "auto" and hidden):
         compared = _compared_with(candidate, inputs, reference)
@@ -184,13 +180,10 @@ def _examined(
         return bisected_diagnosis(subject, hidden if method == "auto" else "as requested")
     known, healthy = _right(candidate, inputs, reference, precision)
     subject = replace(subject, healthy=healthy, reference=known)
-    found = investigate(candidate, inputs, runtime, known, subject.folder, file)
+    found = investigate(candidate, inputs, runtime, known, subject.folder)
     if isinstance(found, Failure):
         return failed_diagnosis(found, subject, remedies)
     traced = traced_diagnosis(subject, found, "" if method == "auto" else "as requested")
-    if file is not None:
-        traced = replace(traced, culprits=with_facts(traced.culprits, read_facts(file)))
-        return _parted(traced, subject, file)
     missing = len(found.candidate.missing)
     if method == "auto" and traced.verdict == "unknown" and (missing or found.probe.changed):
         why = f"{missing} operators could not be captured by tracing, and none of the others is wrong"
@@ -198,28 +191,6 @@ def _examined(
         compared = _compared_with(candidate, inputs, None if reference is None else known)
         return bisected_diagnosis(replace(subject, candidate=compared), why, traced)
     return traced
-
-
-def _parted(found: Diagnosis, subject: Subject, file: Artifact) -> Diagnosis:
-    """Return the diagnosis of a file with the operator where it parts from its module, where no mechanism is known."""
-    if found.verdict == "pass" or any(one.mechanism.name != "unknown" for one in found.culprits):
-        return found
-    known, inputs = subject.known, checked(subject.inputs, subject.healthy.inputs)
-    module, sets = f"the module {type(subject.healthy.module).__name__}", [inputs, varied(inputs, 1), varied(inputs, 2)]
-    try:
-        there, _ = first_that_parts(of_exported(subject.healthy, module), of_onnx(read_onnx(file.path or "")), sets)
-    except InputError:  # it draws at random
-        return found
-    tap = next((one for one in known.taps if there is not None and one.name == there.counterpart), None)
-    if there is None or tap is None or there.mechanism is None:
-        return found
-    (first, *_) = (*found.culprits, wrong_at(tap, found.backend, ()))
-    words = f"the file parts from {module} at {there.key} ({there.operator})"
-    culprit = replace(
-        first, tap=tap, candidates=(tap.name,), mechanisms=(there.mechanism,), channels=words, seen_in=first.captured
-    )
-    culprit = placed(subject, culprit)
-    return replace(found, verdict="fail", culprits=(culprit, *found.culprits[1:]), statement=culprit.statement)
 
 
 def _reference_program(program: Any, given: Arrays) -> Exported:

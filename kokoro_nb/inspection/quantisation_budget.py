@@ -6,6 +6,7 @@ the square of the step, and what that makes of the output follows from the value
 """
 
 import contextlib
+from collections import ChainMap
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,12 +14,13 @@ import numpy as np
 
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers
-from kokoro_nb.inspection.quantised_layers import Operand, QuantisedLayer, integer_products, layer_of
-from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, NotDefined, OnnxCall, computed, dtypes_of, widened
+from kokoro_nb.inspection.quantised_layers import IntegerLayers, WrittenOut
+from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, NotDefined, OnnxCall, computed, widened
 from kokoro_nb.inspection.semantics.quantised import BEFORE_ROUNDING, RANGES, scales_spread
 from kokoro_nb.inspection.value_types import Value, Values
 from kokoro_nb.markup import number
 
+PRODUCTS = ("Conv", "ConvTranspose", "MatMul", "Gemm")
 MOVERS = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity")
 _STEP_PLACES = {
     **{(MICROSOFT, f"QLinear{kind}"): 3 for kind in ("Sigmoid", "LeakyRelu", "GlobalAveragePool")},
@@ -37,9 +39,7 @@ class QuantisedValue:
     key : str
         Id of the node that makes integers of it.
     name : str
-        The value before.
-    dtype : str
-        The type of the integers.
+        The value before; of a layer on integers, which gives it no name, the integers.
     level : float or None
         Level of the value over what it loses, in dB; infinite if nothing, None of silence.
     clipped : float
@@ -50,7 +50,6 @@ class QuantisedValue:
 
     key: str
     name: str
-    dtype: str
     level: float | None
     clipped: float
     after: str = ""
@@ -142,12 +141,8 @@ class QuantisationBudget:
     @property
     def noisiest(self) -> tuple[LayerBudget, ...]:
         """The layers, the lowest level first."""
-
-        def level(one: LayerBudget) -> float:
-            found = float("inf") if one.level is None else one.level
-            return float("-inf") if np.isnan(found) else found
-
-        return tuple(sorted(self.layers, key=level))
+        levels = [np.inf if one.level is None else one.level for one in self.layers]
+        return tuple(self.layers[k] for k in np.argsort(np.nan_to_num(levels, nan=-np.inf), kind="stable"))
 
     def stated(self) -> tuple[str, ...]:
         """Return in sentences where most noise enters."""
@@ -187,11 +182,11 @@ class BudgetWatch:
         self.freed = last_readers(nodes, set())
         self.layers: list[LayerBudget] = []
         self.values: list[QuantisedValue] = []
-        self.weights: dict[str, np.ndarray] = {}
-        self.rounded: dict[str, tuple[np.ndarray, np.ndarray] | None] = {}
+        self.weights: dict[str, np.ndarray] = {}  # variance of the rounding that made integers of them
+        self.rounded: dict[str, tuple[np.ndarray, ...]] = {}  # rounding and clipping; empty where a layer has them
         self.results: dict[str, tuple[int, np.ndarray]] = {}  # of layers, on their way to becoming integers
-        self.steps: dict[str, Value] = {}
-        self.products = integer_products(nodes)
+        self.scales: dict[str, Value] = {}  # that are found while running
+        self.integers = IntegerLayers(file, nodes)
 
     @property
     def budget(self) -> QuantisationBudget:
@@ -200,139 +195,128 @@ class BudgetWatch:
 
     def see(self, node: OnnxNode, values: Values) -> None:
         """Take in one node with what it reads and gives on the runtime."""
-        inputs = [values[name] if name else None for name in node.proto.input]
-        call = OnnxCall(node.proto, self.file.opsets, dtypes_of(inputs), values)
-        with contextlib.suppress(NotDefined, ValueError, TypeError, RuntimeError, IndexError):
-            self._see(call, node, inputs, values)  # a node that cannot be computed is named by its judgement
-        for name in self.freed.get(node.index, ()):
+        own: dict[str, Value] = {}
+        with contextlib.suppress(NotDefined, ValueError, TypeError, RuntimeError, LookupError):
+            written = self.integers.written_out(node)  # a node that cannot be computed is named by its judgement
+            if written is None:
+                self._see(OnnxCall(node.proto, self.file.opsets), node, values)
+            else:
+                own.update(written.constants)
+                self._see_written_out(written, node, ChainMap(own, self.scales, dict(values)))
+        for name in (*self.freed.get(node.index, ()), *own):
             for known in (self.weights, self.rounded, self.results):
                 known.pop(name, None)
 
-    def _see(self, call: OnnxCall, node: OnnxNode, inputs: list[Value], values: Values) -> None:
-        kind, names = node.proto.op_type, list(node.proto.input)
+    def _see_written_out(self, written: WrittenOut, node: OnnxNode, values: ChainMap[str, Value]) -> None:
+        """Take in a layer on integers, or on weights of few bits, as the nodes that it stands for."""
+        y = np.asarray(widened(values[node.outputs[0]]))
+        if written.form == "weights only":
+            call, name = OnnxCall(node.proto, self.file.opsets), written.nodes[0].input[1]
+            columns, depth = call.get("N"), call.get("K")
+            inputs = [values[one] if one else None for one in node.proto.input[1:4]]
+            values[name] = computed(call, [np.eye(depth), *inputs])[0]
+            steps = np.repeat(widened(inputs[1]).reshape(columns, -1), call.get("block_size"), axis=1)
+            self.weights[name] = np.square(steps[:, :depth].T) / 12
+        if written.scales:
+            step, other = (np.ravel(widened(values[one])) for one in written.scales)
+            axis = 1 if node.proto.op_type == "ConvInteger" else -1
+            values[written.product] = y * scales_spread(step * other, y.shape, axis, 0)
+        elif written.added:
+            values[written.product] = y - values[written.added]
+        for proto in written.nodes:
+            call = OnnxCall(proto, self.file.opsets)
+            if any(name not in values for name in proto.output):
+                results = computed(call, [values[name] for name in proto.input])
+                values.update(zip(proto.output, results, strict=True))
+            self._see(call, node, values, written.form)
+
+    def _see(self, call: OnnxCall, node: OnnxNode, values: Values, form: str = "QDQ") -> None:
+        """Take in an operator of a node, on floats or between floats and integers."""
+        kind, names, given = call.node.op_type, list(call.node.input), call.node.output[0]
+        inputs = [values[name] if name else None for name in names]
+        first = names[0] if names else ""
         if kind == "DequantizeLinear":
-            self._dequantised(call, names, inputs, node.proto.output[0])
+            if first in self.file.constants:
+                shape, axis, block = np.asarray(inputs[0]).shape, call.get("axis", 1), call.get("block_size", 0)
+                steps = scales_spread(widened(inputs[1]), shape, axis, block)
+                self.weights[given] = np.broadcast_to(np.square(steps) / 12, shape)
+            for held in (self.weights, self.rounded):
+                held.update({given: held[first]} if first in held else {})
         elif kind == "QuantizeLinear":
-            axis, block = call.get("axis", 1), call.get("block_size", 0)
-            x, scale, zero = [*inputs, None][:3]
-            self._quantised(node, x, scale, zero, values[node.proto.output[0]], axis, block)
+            self._quantised(call, node, [*inputs, None][:3], values[given])
         elif kind == "DynamicQuantizeLinear":
-            y, scale, zero = (values[name] for name in node.proto.output)
-            self.steps[node.proto.output[0]] = scale
-            self._quantised(node, inputs[0], scale, zero, y, 1, 0)
-        elif kind in MOVERS and names[0] in self.rounded:
-            errors = self.rounded[names[0]]
-            moved = errors and tuple(np.asarray(computed(call, [one, *inputs[1:]])[0]) for one in errors)
-            self.rounded[node.proto.output[0]] = moved  # type: ignore[assignment]
+            self.scales[call.node.output[1]] = values[call.node.output[1]]
+            self._quantised(call, node, [inputs[0], *(values[name] for name in call.node.output[1:])], values[given])
+        elif kind in MOVERS and first in self.rounded:
+            self.rounded[given] = tuple(computed(call, [one, *inputs[1:]])[0] for one in self.rounded[first])
         elif (call.domain, kind) in _STEP_PLACES:
-            given = values[node.proto.output[0]]
             before = BEFORE_ROUNDING[call.domain, kind](call, *map(widened, inputs))
-            error = (given - before) * float(np.asarray(inputs[_STEP_PLACES[call.domain, kind]]).reshape(()))
-            self.rounded[node.proto.output[0]] = (error, np.zeros(error.shape))
-        elif kind == "Add" and self._shifted(call, names, inputs, node.proto.output[0]):
-            pass
-        else:
-            given = values[node.proto.output[0]] if node.proto.output[0] else None
-            product = self.products.get(node.index)
-            constant = self.file.constants.get(product.scale) if product else None
-            left, right = ([*(self.steps.get(name) for name in names[:2]), None, None])[:2]
-            steps = left, right if constant is None else constant
-            layer = layer_of(call, inputs, given, self.weights, self.rounded, steps)
-            if layer is not None:
-                self._layer(layer, node)
+            error = (values[given] - before) * float(np.asarray(inputs[_STEP_PLACES[call.domain, kind]]).reshape(()))
+            self.rounded[given] = (error, np.zeros(error.shape))
+        elif kind == "Add" and (result := next((name for name in names if name in self.results), "")):
+            other = names[1 - names.index(result)]
+            if other in self.file.constants or other in self.weights:  # it is still the result of that layer
+                at, exact = self.results[result]
+                shifted = [exact if name == result else value for name, value in zip(names, inputs, strict=True)]
+                self.results[given] = at, computed(call, shifted)[0]
+        elif not call.domain and kind in PRODUCTS and {*names[:2]} & (self.weights.keys() | self.rounded.keys()):
+            self._layer(call, node, inputs, np.asarray(widened(values[given])), form)
 
-    def _dequantised(self, call: OnnxCall, names: list[str], inputs: list[Value], given: str) -> None:
-        if names[0] in self.file.constants:
-            shape = np.shape(inputs[0])
-            steps = scales_spread(
-                np.asarray(inputs[1], np.float64), shape, call.get("axis", 1), call.get("block_size", 0)
-            )
-            self.weights[given] = np.broadcast_to(np.square(steps) / 12, shape)
-        elif names[0] in self.weights:
-            self.weights[given] = self.weights[names[0]]
-        elif names[0] in self.rounded:
-            self.rounded[given] = self.rounded[names[0]]
-
-    def _quantised(self, node: OnnxNode, x: Value, scale: Value, zero: Value, y: Value, axis: int, block: int) -> None:
+    def _quantised(self, call: OnnxCall, node: OnnxNode, inputs: list[Value], y: Value) -> None:
         """Take in an activation that becomes integers."""
-        name = y.dtype.name
-        if name not in RANGES:
+        source, given = call.node.input[0], call.node.output[0]
+        if y.dtype.name not in RANGES:
             return
-        low, high = RANGES[name]
-        wide, held = np.asarray(x).astype(np.float64), np.asarray(widened(y)).astype(np.float64)
-        steps = scales_spread(np.asarray(scale, np.float64), wide.shape, axis, block)
-        less = 0.0 if zero is None else scales_spread(np.asarray(widened(zero), np.float64), wide.shape, axis, block)
-        error = (held - less) * steps - wide
-        if node.proto.input[0] in self.file.constants:
-            self.weights[node.proto.output[0]] = np.square(error)
+        low, high = RANGES[y.dtype.name]
+        axis, block = call.get("axis", 1), call.get("block_size", 0)
+        wide = np.asarray(inputs[0]).astype(np.float64)
+        steps, less = (
+            scales_spread(0.0 if one is None else np.asarray(widened(one), np.float64), wide.shape, axis, block)
+            for one in inputs[1:]
+        )
+        error = (np.asarray(widened(y), np.float64) - less) * steps - wide
+        if source in self.file.constants:
+            self.weights[given] = np.square(error)
             return
         before = wide / steps + less
         beyond = (before < low - 0.5) | (before > high + 0.5)
-        result = self.results.get(node.proto.input[0])
+        at, exact = self.results.get(source, (-1, wide))
         level = decibels(float(np.square(wide).sum()), float(np.square(error).sum()))
         share = float(beyond.mean()) if beyond.size else 0.0
-        after = "" if result is None else self.layers[result[0]].key
-        self.values.append(QuantisedValue(node.key, node.proto.input[0], name, level, share, after))
-        if result is None:
-            self.rounded[node.proto.output[0]] = (np.where(beyond, 0.0, error), np.where(beyond, error, 0.0))
-            return
-        self.rounded[node.proto.output[0]] = None
-        at, exact = result
-        self.layers[at] = replace(self.layers[at], requantisation=_power(error), measured=_power(wide + error - exact))
+        name = source if source in node.reads else given
+        self.values.append(QuantisedValue(node.key, name, level, share, "" if at < 0 else self.layers[at].key))
+        self.rounded[given] = (np.where(beyond, 0.0, error), np.where(beyond, error, 0.0)) if at < 0 else ()
+        if at >= 0:
+            right = (np.clip(np.rint(before), low, high) - less) * steps - wide
+            kernel, measured = self.layers[at].kernel + _power(error - right), _power(wide + error - exact)
+            self.layers[at] = replace(self.layers[at], requantisation=_power(right), kernel=kernel, measured=measured)
 
-    def _shifted(self, call: OnnxCall, names: list[str], inputs: list[Value], given: str) -> bool:
-        """Add a constant to a layer's result: it is still that layer's."""
-        for name, other in (names, names[::-1]):
-            if name in self.results and (other in self.file.constants or other in self.weights):
-                pairs = zip(names, inputs, strict=True)
-                layer, result = self.results[name]
-                exact = [result if one == name else value for one, value in pairs]
-                self.results[given] = layer, np.asarray(computed(call, exact)[0])
-                return True
-        return False
-
-    def _layer(self, layer: QuantisedLayer, node: OnnxNode) -> None:
+    def _layer(self, call: OnnxCall, node: OnnxNode, inputs: list[Value], given: np.ndarray, form: str) -> None:
         """Compute the parts of one layer."""
-        left, right, product = layer.left, layer.right, layer.product
-        rounding, clipping = self._errors(left)
-        other_rounding, other_clipping = self._errors(right)
-        plain = product(left.values - rounding - clipping, right.values - other_rounding - other_clipping)
-        exact = plain + layer.bias  # with weights as they are, and nothing rounded
-        held = product(left.values, right.values) + layer.bias
-        parts = {
-            "rounding": product(rounding, right.values) + product(left.values, other_rounding),
-            "clipping": product(clipping, right.values) + product(left.values, other_clipping),
-        }
-        powers = {name: _power(one) if np.any(one) else 0.0 for name, one in parts.items()}
-        weights = 0.0
-        for one, other in ((left, right), (right, left)):
-            if one.variance is not None:
-                pair = (one.variance, np.square(other.values))
-                weights += float(product(*(pair if one is left else pair[::-1])).mean()) * layer.gain
-        given, requantised = layer.given, 0.0
-        if layer.step is not None:
-            scale, zero, dtype = layer.step
-            low, high = RANGES[dtype.name]
-            integers = np.clip(np.rint(held / scale + float(np.asarray(zero))), low, high)
-            right_result, given = ((one - float(np.asarray(zero))) * scale for one in (integers, layer.given))
-            requantised, kernel = _power(right_result - held), _power(given - right_result)
-        else:
-            kernel = _power(given - held)
-        budget = LayerBudget(
-            *(node.index, node.key, node.operator, layer.form, _power(exact), weights),
-            *(powers["rounding"], powers["clipping"], requantised, kernel, _power(given - exact)),
-        )
-        if layer.step is not None:
-            self.rounded[node.proto.output[0]] = None
-        else:
-            self.results[node.proto.output[0]] = (len(self.layers), exact)
-        self.layers.append(budget)
 
-    def _errors(self, operand: Operand) -> tuple[np.ndarray, np.ndarray]:
-        nothing = np.zeros(operand.values.shape)
-        if operand.error is not None:
-            return operand.error, nothing
-        return self.rounded.get(operand.name) or (nothing, nothing)
+        def product(left: Value, right: Value, times: float = 0.0) -> np.ndarray:
+            added = (None if one is None else widened(one) * times for one in inputs[2:])
+            return np.asarray(computed(call, [left, right, *added])[0])
+
+        def noise(of_left: np.ndarray, of_right: np.ndarray) -> float:
+            pairs = ((of_left, right), (left, of_right))
+            return _power(np.sum([product(*pair) for pair in pairs if all(map(np.any, pair))], axis=0))
+
+        names = call.node.input
+        left, right = (np.asarray(widened(one)) for one in inputs[:2])
+        zeros = [(np.zeros(one.shape),) * 2 for one in (left, right)]
+        (a, a_cut), (b, b_cut) = (self.rounded.get(name) or zero for name, zero in zip(names, zeros, strict=False))
+        held, exact = product(left, right, 1.0), product(left - a - a_cut, right - b - b_cut, 1.0)
+        pairs = ((self.weights.get(names[0]), np.square(right)), (np.square(left), self.weights.get(names[1])))
+        weights = [product(*pair).mean() for pair in pairs if pair[0] is not None and pair[1] is not None]
+        self.results[call.node.output[0]] = (len(self.layers), exact)
+        self.layers.append(
+            LayerBudget(
+                *(node.index, node.key, node.operator, form, _power(exact)),
+                *(float(np.sum(weights)) * call.get("alpha", 1.0), noise(a, b), noise(a_cut, b_cut)),
+                *(0.0, _power(given - held), _power(given - exact)),
+            )
+        )
 
 
 def _power(values: np.ndarray) -> float:

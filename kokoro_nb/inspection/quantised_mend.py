@@ -11,7 +11,7 @@ that were rounded lie within half a step of what is left of them, and any draw f
 """
 
 from dataclasses import replace
-from functools import cache
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +20,12 @@ import numpy as np
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.file_run import FileRun
 from kokoro_nb.inspection.mended_file import MendedFile, lowest_level, mended_file
-from kokoro_nb.inspection.onnx_nodes import copied
 from kokoro_nb.inspection.onnx_session import run_session, session_of
-from kokoro_nb.inspection.semantics.onnx_call import widened
-from kokoro_nb.inspection.semantics.quantised import scales_spread
+from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, computed, widened
 from kokoro_nb.inspection.unrounded_layers import candidates, unrounded
-from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values
+from kokoro_nb.inspection.value_types import Tell
 from kokoro_nb.inspection.whole_file import AUDIBLE
 from kokoro_nb.locate.search import loudest
-from kokoro_nb.storage import atomic
 
 
 def quantised_mend(seen: FileRun, path: str | Path, limit: float | None = None, tell: Tell = str) -> MendedFile:
@@ -49,56 +46,41 @@ def quantised_mend(seen: FileRun, path: str | Path, limit: float | None = None, 
     Raises
     ------
     InputError
-        If no activation of the file is rounded, the file draws at random, or the limit is not reached with all layers
-        in float.
+        If no activation of the file is rounded, or the limit is not reached with all layers in float.
     """
-    if seen.drawn:
-        raise InputError(
-            f"{seen.file.path} draws at random, so that two runs cannot be compared; give the noise as an input."
-        )
     every = candidates(seen.file, seen.budget)
     if not every:
         raise InputError(f"{seen.file.path} rounds no activations to integers, so that no layer goes back to float.")
-    plain = unrounded(seen.file, seen.budget, every)
-    right = _outputs(plain, seen.inputs)
 
-    @cache
-    def level(kept: frozenset[str]) -> float:
-        return lowest_level(_outputs(unrounded(seen.file, seen.budget, kept), seen.inputs), right)
+    made = partial(unrounded, seen.file, seen.budget)
+    right = run_session(session_of(made(every)), seen.inputs)
 
-    weights = _level_of_weights(plain, seen.inputs, right)
+    def level(model: Any) -> float:
+        return lowest_level(run_session(session_of(model), seen.inputs), right)
+
+    weights = level(_with_drawn_weights(made(every)))
     if limit is None:
         limit = AUDIBLE if np.isinf(weights) else weights
-    loud = loudest(every, lambda group: level(frozenset(every) - {*group}))
-    found = mended_file(("layers", "the noise of integer activations"), every, level, limit, loud, tell)
-    with atomic(Path(path)) as draft:
-        draft.write_bytes(unrounded(seen.file, seen.budget, found.kept).SerializeToString())
-    return replace(found, weights=weights)
+    loud = loudest(every, lambda group: level(made({*every} - {*group})))
+    about = ("layers", "the noise of integer activations")
+    return replace(mended_file(about, every, made, level, limit, loud, path, tell), weights=weights)
 
 
-def _outputs(model: Any, inputs: Arrays) -> dict[str, Value]:
-    return run_session(session_of(model), inputs)
-
-
-def _level_of_weights(model: Any, inputs: Arrays, right: Values) -> float:
-    """Return the level of the outputs over what a draw of the weights' rounding changes in them, dB."""
+def _with_drawn_weights(drawn: Any) -> Any:
+    """Change the weights of a model to a draw from what is rounded to them, and return the model."""
     import onnx
     from onnx import numpy_helper
 
-    drawn = copied(model)
     constants = {one.name: one for one in drawn.graph.initializer}
     generator = np.random.default_rng(0)
     for node in drawn.graph.node:
         if node.op_type != "DequantizeLinear" or any(name and name not in constants for name in node.input):
             continue
-        integers, scale, *zero = (numpy_helper.to_array(constants[name]) for name in node.input if name)
+        integers, *others = (widened(numpy_helper.to_array(constants[name])) for name in node.input if name)
         if integers.ndim < 2 or integers.dtype.itemsize > 2:  # a bias is rounded to a step that is far smaller
             continue
-        about = {one.name: one.i for one in node.attribute}
-        axis, block = about.get("axis", 1), about.get("block_size", 0)
-        steps = scales_spread(scale.astype(np.float64), integers.shape, axis, block)
-        less = scales_spread(np.asarray(widened(zero[0]), np.float64), integers.shape, axis, block) if zero else 0.0
-        moved = (np.asarray(widened(integers)) - less + generator.uniform(-0.5, 0.5, integers.shape)) * steps
+        moved = integers + generator.uniform(-0.5, 0.5, integers.shape)
+        (moved,) = computed(OnnxCall(node, {}), [moved, *others])
         constant = numpy_helper.from_array(moved.astype(np.float32))
         node.CopyFrom(onnx.helper.make_node("Constant", [], list(node.output), name=node.name, value=constant))
-    return lowest_level(_outputs(drawn, inputs), right)
+    return drawn

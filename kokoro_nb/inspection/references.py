@@ -94,6 +94,11 @@ def _parameters(module: Any) -> list[str]:
     return [one.name for one in parameters if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD]
 
 
+def three_sets(inputs: Mapping[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
+    """Return the inputs and two variations, so that no two values are alike by chance."""
+    return [dict(inputs), varied(inputs, 1), varied(inputs, 2)]
+
+
 def varied(inputs: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
     """Return other inputs of the same shapes: floats drawn at the level of those given, integers in another order."""
     draw = np.random.default_rng(seed)

@@ -69,12 +69,12 @@ class ValueSketch:
 
 
 def sketches(program: ComparedProgram, inputs: Sequence[Mapping[str, np.ndarray]]) -> dict[str, ValueSketch]:
-    """Compute a program in float64 and return what each of its floats is known by, in the order of execution."""
+    """Compute a program in float64 and return what its floats and flags are known by, in the order of execution."""
     parts: dict[str, list[ValueSketch]] = {}
 
     def note(name: str, value: Value) -> None:
-        if isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.size:
-            parts.setdefault(name, []).append(ValueSketch.of(value))
+        if isinstance(value, np.ndarray) and value.dtype.kind in "fb" and value.size:
+            parts.setdefault(name, []).append(ValueSketch.of(value.astype(np.float64, copy=False)))
 
     for one in inputs:
         program.compute(one, note)

@@ -11,12 +11,13 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.blame import Blame, InspectionFinding
 from kokoro_nb.inspection.file_run import FileRun
 from kokoro_nb.inspection.node_groups import AGAIN, HEAVY, THREADS
-from kokoro_nb.inspection.node_judgement import NodeJudgement, is_float
+from kokoro_nb.inspection.node_judgement import NodeJudgement
 from kokoro_nb.inspection.onnx_file import OnnxFile, TensorArrays, initialisers
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, draws_inside, nodes_of
 from kokoro_nb.inspection.onnx_session import OtherRuns, run_session, session_of
 from kokoro_nb.inspection.quantisation_budget import decibels
 from kokoro_nb.inspection.value_types import Arrays, Value
+from kokoro_nb.locate.rounding_bound import is_float
 from kokoro_nb.markup import number
 from kokoro_nb.traces.parity import relative_difference
 

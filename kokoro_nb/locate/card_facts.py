@@ -1,13 +1,46 @@
-"""What a card says of a sick export, from its record: the culprit, why, what is known of it, what cures it."""
+"""Cards, and what one says of a sick export, from its record: the culprit, why, what is known of it, what cures it."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from kokoro_nb.markup import Fact, number
+from kokoro_nb.markup import Fragment, number
 
 Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A row of a card.
+
+    Attributes
+    ----------
+    term, text : str
+        What it is called, and what it says.
+    notes : tuple of str
+        What supports that; empty ones are left out.
+    html : str
+        Its text with links or code; empty where it is shown as it is.
+    """
+
+    term: str
+    text: str
+    notes: tuple[str, ...] = ()
+    html: str = ""
+
+
+def facts_card(head: Fragment, facts: Iterable[Fact], foot: str = "") -> Fragment:
+    """Return what somebody reads who has ten seconds: a head, a row for each fact, and HTML at its foot."""
+    rows, lines = [], [head.text]
+    for fact in facts:
+        notes = [note for note in fact.notes if note]
+        small = "".join(f'<span class="knb-reason">{escape(note)}</span>' for note in notes)
+        rows.append(f"<div><dt>{escape(fact.term)}</dt><dd>{fact.html or escape(fact.text)}{small}</dd></div>")
+        lines += [f"  {fact.term}: {fact.text}", *(f"      {note}" for note in notes)]
+    html = f'<div class="knb knb-card">{head.html}<dl>{"".join(rows)}</dl>{foot}</div>'
+    return Fragment(html, "\n".join(lines))
 
 
 def card_facts(row: Row, whole: bool = False) -> Iterator[Fact]:

@@ -11,7 +11,7 @@ from kokoro_nb.backends.base import Failure
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Verdict
 from kokoro_nb.locate.bisection import Bisection
-from kokoro_nb.locate.card_facts import card_facts
+from kokoro_nb.locate.card_facts import Fact, card_facts, facts_card
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.culprit_bundle import write_finding_bundle
 from kokoro_nb.locate.investigation import Investigation
@@ -238,8 +238,8 @@ def _page(found: Diagnosis) -> str:
 
 def card(found: Diagnosis, whole: bool = False) -> markup.Fragment:
     """Return what somebody reads who has ten seconds; whole, it names every culprit and every remedy."""
-    facts = [] if found.output is None else [markup.Fact("output", str(found.output))]
+    facts = [] if found.output is None else [Fact("output", str(found.output))]
     facts += card_facts(found.row(), whole)
-    facts += [markup.Fact("supplied by kokoro_nb", ", ".join(found.supplied))] if found.supplied else []
-    facts.append(markup.Fact("method", found.method, (found.why,)))
-    return markup.card(markup.line(found.verdict, found.statement), facts)
+    facts += [Fact("supplied by kokoro_nb", ", ".join(found.supplied))] if found.supplied else []
+    facts.append(Fact("method", found.method, (found.why,)))
+    return facts_card(markup.line(found.verdict, found.statement), facts)

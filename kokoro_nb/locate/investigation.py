@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.backends import backend
-from kokoro_nb.backends.base import Artifact, Backend, Failure, RungError, on_rung, running
+from kokoro_nb.backends.base import Backend, Failure, RungError, on_rung, running
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, checked
 from kokoro_nb.errors import InputError
@@ -102,7 +102,6 @@ def investigate(
     runtime: str | Backend,
     reference: Trace | None = None,
     folder: str | Path | None = None,
-    artefact: Artifact | None = None,
 ) -> Investigation | Failure:
     """Export a program to a backend, run it with and without taps, and hold each operator against eager.
 
@@ -118,8 +117,6 @@ def investigate(
         What `reference_trace` returned of the program as it should be; of `candidate` itself by default.
     folder : path, optional
         Where artefacts are saved.
-    artefact : Artifact, optional
-        What is run in place of an export: see `backends.adopted`.
 
     Returns
     -------
@@ -132,7 +129,7 @@ def investigate(
         If there is no such backend, or it is not here.
     """
     runtime = running(backend(runtime) if isinstance(runtime, str) else runtime)
-    made = artefact or runtime.export(candidate, inputs, folder)
+    made = runtime.export(candidate, inputs, folder)
     if isinstance(made, Failure):
         return made
     try:
@@ -151,7 +148,7 @@ def investigate(
     if past.later:  # the calls before have changed its state
         program = runtime.load(made)
     trace = program.trace(inputs, keep="full")
-    if not trace.taps and artefact is None:
+    if not trace.taps:
         trace = with_extra_outputs(runtime, candidate, inputs, "all", "full", folder)
     del program  # with its weights and its working memory, before much is computed
     reference = reference_trace(candidate, inputs) if reference is None else reference

@@ -1,17 +1,17 @@
-"""Which known defect a culprit is a case of, and what the file itself says of its operator."""
+"""Which known defect a culprit is a case of."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.called_operators import arguments_by_name, is_element
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.file_facts import FileFact
 from kokoro_nb.defects import DEFECTS
 from kokoro_nb.locate.culprit import Culprit, Mechanism
 
+OF_THE_FILE = ("changed constant", "frozen length", "quantisation range")  # no defect of a tool by themselves
 RUNNERS = {"coremltools": "coreml", "onnxruntime": "onnxruntime", "tvm": "tvm", "xnnpack": "executorch-xnnpack"}
 
 
@@ -60,7 +60,8 @@ def with_known_defect(culprit: Culprit, exported: Exported, failure: Failure | N
     ]
     found = []
     for mechanism in culprit.mechanisms:
-        linked = next((one for one in known if one.mechanism in ("", mechanism.name)), None)
+        may = () if mechanism.name in OF_THE_FILE else ("", mechanism.name)
+        linked = next((one for one in known if one.mechanism in may), None)
         found.append(mechanism if linked is None else replace(mechanism, defect=linked.name, threads=linked.threads))
     alone = next((one for one in known if not one.mechanism), None)
     if culprit.mechanism.name == "unknown" and alone is not None:
@@ -77,24 +78,3 @@ def _arguments(exported: Exported, name: str) -> Mapping[str, Any]:
     if node is None or is_element(node) or not hasattr(node.target, "_schema"):
         return {}
     return arguments_by_name(node)
-
-
-def with_facts(culprits: Sequence[Culprit], facts: Mapping[str, FileFact]) -> tuple[Culprit, ...]:
-    """Return the culprits, each with what the file says of it before what its figures speak for."""
-    return tuple(
-        replace(one, mechanisms=(*_mechanisms(facts[one.tap.name]), *one.mechanisms))
-        if one.tap is not None and one.tap.name in facts
-        else one
-        for one in culprits
-    )
-
-
-def _mechanisms(fact: FileFact) -> Iterator[Mechanism]:
-    if fact.frozen:
-        yield Mechanism("frozen length", "the length of the example that it was exported with", fact.frozen)
-    if fact.changed:
-        yield Mechanism("changed constant", "the file holds another constant than the module", fact.changed)
-    if fact.quantised:
-        text = f"the file computes it by {', '.join(fact.quantised)}"
-        words = "8 bits or fewer for a tensor, in one range for the loud and the quiet of it"
-        yield Mechanism("quantisation range", words, (text,))

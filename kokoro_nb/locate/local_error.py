@@ -14,17 +14,13 @@ import numpy as np
 
 from kokoro_nb.backends.signature import BFLOAT16, epsilon
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate.rounding_bound import RoundingBound
+from kokoro_nb.locate.rounding_bound import RoundingBound, apart, is_float, kept_wide, measured, nudged, units
 from kokoro_nb.locate.rounding_families import by_channel
 from kokoro_nb.traces.operators import CONSTANT, INPUT, VIEWS, Operator
 from kokoro_nb.traces.parity import of_peak
 from kokoro_nb.traces.trace import Meaning, Trace
 
-ROUNDINGS = 16  # how many times the measured effect of rounding is allowed: one draw of it may be a small one
 THROUGH = 1  # how many times what bounded rounding before it does to a result: a bound is nine deviations already
-COARSELY = 2  # times what the largest rounding of inputs does to a channel, each to one side or the other by lot
-UNITS = 4  # and how many units in the last place of the channel's peak
-SILENT = 0.01  # of the tensor's peak: a channel below it is measured by that
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +53,8 @@ class LocalError:
         In which the backend gave the result, as NumPy calls it: what `bound` was computed for.
     form : str
         What is wrong with the shape or the kind of number, ``shape (3, 6, 3) in place of (3, 6)``; empty if neither is.
+    worst : tuple of int
+        Index of the element that is furthest off, as a multiple of what rounding explains.
     """
 
     operator: Operator
@@ -70,6 +68,7 @@ class LocalError:
     bound: float = float("nan")
     dtype: str = ""
     form: str = ""
+    worst: tuple[int, ...] = ()
 
     def without_tensors(self) -> "LocalError":
         """Return the figures alone."""
@@ -124,8 +123,11 @@ class Judge:
             raise InputError(f"The reference has no operator '{unknown[0]}'; the traces are of different programs.")
         self._meaning, self._inputs, self._captured = meaning, candidate.inputs, candidate.values
 
-    def error(self, name: str) -> LocalError:
-        """Return the local error of the captured operator `name`."""
+    def error(self, name: str, *, fully: bool = False) -> LocalError:
+        """Return the local error of the captured operator `name`.
+
+        Its bound is no wider than it takes to judge what was given; `fully`, it is all that rounding explains.
+        """
         given, along = parts(self._captured[name]), self.along(name)
         about = (self.operators[name],)
         exact = self.right(name)
@@ -138,27 +140,21 @@ class Judge:
         if not np.issubdtype(given.dtype, np.floating):
             # 0.1 in float32 is not above 0.1 in float32: what the program itself says counts as right, too
             single = self._computed(name, self._inputs, self._captured, double=False)
-            wrong = np.logical_and(given != exact, given != single)
-            count = float(wrong.sum())
-            ratio = np.inf if count else 0.0
-            return LocalError(*about, count, peak_of(exact), ratio, wrong, given, exact, along, 0.0, str(given.dtype))
-        misfit = ~_alike(given, exact)
-        difference = _apart(given, exact)
+            found = judged(*about, given, np.where(given == single, given, exact), 0.0)
+            return replace(found, error=float(found.wrong.sum()), peak=peak_of(exact), right=exact, along=along)
         dtype = self.dtype(name)
-        allowed = _units(exact, dtype)
-        shares = _shares(difference, allowed)
-        if (shares > 1).any():
+
+        floor = units(exact, epsilon(dtype))
+
+        def rounding() -> tuple[np.ndarray, Any]:
             bound = self._bound(name, dtype)
             allowed = self._allowed(name, dtype, exact, bound)
-            shares = _shares(difference, allowed)
-            if bound.steps is not None and not along:
-                steps = bound.steps.numpy() + 2 * _units(exact, dtype)
-                shares = np.maximum(shares, _step_shares(given - exact, steps, bound.axis))
-        ratio = np.inf if misfit.any() else float(shares.max(initial=0.0))
-        largest = float(np.max(allowed, initial=0.0))
-        error = float(difference.max(initial=0.0))
-        wrong = np.logical_or(misfit, shares > 1)
-        return LocalError(*about, error, peak_of(exact), ratio, wrong, given, exact, along, largest, dtype)
+            if bound.steps is None or along:
+                return allowed, 0.0
+            return allowed, _step_shares(given - exact, bound.steps.numpy() + 2 * floor, bound.axis)
+
+        found = judged(*about, given, exact, floor, rounding, enough=-1.0 if fully else 1.0)
+        return replace(found, along=along, dtype=dtype)
 
     def dtype(self, name: str) -> str:
         """Return the dtype in which the backend gave a result; of bfloat16 itself, whose numbers float32 holds."""
@@ -166,18 +162,13 @@ class Judge:
         return BFLOAT16 if (self.operators[name].dtype, held) == (BFLOAT16, "float32") else held
 
     def explained(self, name: str) -> float:
-        """Return the largest error that rounding explains of the captured operator `name`, however near it came.
-
-        The bound in `error` is no wider than it takes to judge what was given.
-        """
-        dtype, exact = self.dtype(name), self.right(name)
-        if not np.issubdtype(parts(self._captured[name]).dtype, np.floating):
-            return 0.0
-        return float(np.max(self._allowed(name, dtype, exact, self._bound(name, dtype)), initial=0.0))
+        """Return the largest error that rounding explains of the captured operator `name`, however near it came."""
+        return self.error(name, fully=True).bound
 
     def _allowed(self, name: str, dtype: str, exact: np.ndarray, bound: RoundingBound) -> np.ndarray:
         """Return what rounding explains of each element, in a shape that broadcasts."""
-        return _units(exact, dtype) + self._rounding(name, dtype, exact, bound) + self._captured_coarsely(name, exact)
+        explained = self._rounding(name, dtype, exact, bound) + self._captured_coarsely(name, exact)
+        return units(exact, epsilon(dtype)) + explained
 
     def _bound(self, name: str, dtype: str) -> RoundingBound:
         bound = RoundingBound(dtype)
@@ -194,36 +185,33 @@ class Judge:
             if not self.along(name):
                 return derived
         if bound.last is not None:
-            derived = derived + THROUGH * by_channel(_apart(parts(bound.last.numpy()), exact))
+            derived = derived + THROUGH * by_channel(apart(parts(bound.last.numpy()), exact))
         single = self._computed(name, self._inputs, self._captured, double=False)
-        nudged = self._computed(name, _nudged(self._inputs, dtype), _nudged(self._near(name), dtype))
-        measured = np.maximum(by_channel(_apart(single, exact)), by_channel(_apart(nudged, exact)))
-        return np.maximum(derived, ROUNDINGS * measured)
+        inputs, near = (
+            dict(zip(some, nudged(some.values(), epsilon(dtype) / 2), strict=True))
+            for some in (self._inputs, self._near(name))
+        )
+        return np.maximum(derived, measured(exact, single, self._computed(name, inputs, near)))
 
     def _captured_coarsely(self, name: str, exact: np.ndarray) -> np.ndarray | float:
         """Return what rounding of inputs explains that were captured in fewer bits than the result.
 
         A runtime may have passed them on without rounding: ONNX Runtime drops a cast to float16 and back.
         """
-        dtype, near = parts(self._captured[name]).dtype, self._near(name)
-        floats = {one: value for one, value in near.items() if np.issubdtype(value.dtype, np.floating)}
-        coarse = {one: value for one, value in floats.items() if value.itemsize < dtype.itemsize}
-        if not coarse:
-            return 0.0
-        moved = near | _nudged(coarse, str(next(iter(coarse.values())).dtype), np.sign)
-        return COARSELY * by_channel(_apart(self._computed(name, self._inputs, moved), exact))
+        size, near = parts(self._captured[name]).dtype.itemsize, self._near(name)
+        coarse = [one for one, value in near.items() if value.dtype.kind == "f" and value.itemsize < size]
+
+        def compute(moved: list[np.ndarray]) -> np.ndarray:
+            return self._computed(name, self._inputs, near | dict(zip(coarse, moved, strict=True)))
+
+        return kept_wide(compute, [near[one] for one in coarse], exact) if coarse else 0.0
 
     def right(self, name: str) -> np.ndarray:
         """Return what the operator should have given on what went into it, floats in float64.
 
         What is beyond the range of the dtype in which the backend gave it is infinite.
         """
-        exact = self._computed(name, self._inputs, self._captured)
-        dtype = parts(self._captured[name]).dtype
-        if not np.issubdtype(dtype, np.floating):
-            return exact
-        with np.errstate(over="ignore"):
-            return np.where(np.isfinite(exact.astype(dtype)), exact, exact.astype(dtype).astype(np.float64))
+        return in_range(self._computed(name, self._inputs, self._captured), parts(self._captured[name]).dtype)
 
     def along(self, name: str) -> tuple[str, ...]:
         """Return the operators between this one and what was captured before it, the nearest first."""
@@ -278,20 +266,19 @@ def _misformed(
     operator: Operator, given: np.ndarray, exact: np.ndarray, along: tuple[str, ...], form: str
 ) -> LocalError:
     """Return the error of a result of another shape or kind of number: wrong, whatever its values are."""
-    error, wrong = float("nan"), np.ones(exact.shape, bool)
-    if given.shape == exact.shape:
-        difference = _apart(given, exact)
-        error, differs = float(difference.max(initial=0.0)), difference > 0
-        wrong = differs if differs.any() else wrong
-    return LocalError(operator, error, peak_of(exact), np.inf, wrong, given, exact, along, 0.0, str(given.dtype), form)
+    if given.shape != exact.shape:
+        about = given, exact, along, 0.0, str(given.dtype), form
+        return LocalError(operator, float("nan"), peak_of(exact), np.inf, np.ones(exact.shape, bool), *about)
+    found = judged(operator, given, exact, 0.0)
+    wrong = np.logical_or(found.wrong, not found.wrong.any())
+    return replace(found, ratio=np.inf, wrong=wrong, along=along, form=form)
 
 
 def explained_errors(trace: Trace) -> tuple[LocalError, ...]:
     """Return every captured operator with all that rounding explains of it as its bound: see `Judge.explained`."""
     assert trace.meaning is not None  # of eager, which knows what it computes
     judge = Judge(trace.meaning, trace)
-    names = [tap.name for tap in trace.taps]
-    return tuple(replace(judge.error(one).without_tensors(), bound=judge.explained(one)) for one in names)
+    return tuple(judge.error(tap.name, fully=True).without_tensors() for tap in trace.taps)
 
 
 def parts(values: np.ndarray) -> np.ndarray:
@@ -299,44 +286,60 @@ def parts(values: np.ndarray) -> np.ndarray:
     return np.stack([values.real, values.imag], axis=-1) if np.iscomplexobj(values) else values
 
 
-def _nudged(
-    values: Mapping[str, np.ndarray], dtype: str, share: Callable[[np.ndarray], np.ndarray] = np.positive
-) -> dict[str, np.ndarray]:
-    """Return the values in float64, each moved at random by up to half a unit in the last place of `dtype`.
+def judged(
+    operator: Operator,
+    given: np.ndarray,
+    right: np.ndarray,
+    floor: Any,
+    rounding: Callable[[], tuple[Any, Any]] | None = None,
+    enough: float = 1.0,
+) -> LocalError:
+    """Return how far one result is from what is right, in multiples of what rounding explains.
 
-    With `numpy.sign` as `share` by all of it: a draw in which what matters most hardly moves is no bound.
+    Parameters
+    ----------
+    operator : Operator
+        What gave it.
+    given, right : numpy.ndarray, of the same shape
+        `right` in float64, or integers; what is beyond the range of a float dtype counts as infinite.
+    floor : numpy.ndarray or float
+        How far each element may be off at least.
+    rounding : callable, optional
+        Returns what rounding explains in full, and shares of what it explains that were found otherwise; it is asked
+        for where an error is more than `enough` of the floor.
+    enough : float
+        As a multiple of the floor.
     """
-    generator = np.random.default_rng(0)
-    half = epsilon(dtype) / 2
-    return {
-        name: np.asarray(value, np.float64) * (1 + half * share(generator.uniform(-1, 1, np.shape(value))))
-        if np.issubdtype(np.asarray(value).dtype, np.floating)
-        else value
-        for name, value in values.items()
-    }
+    exact = in_range(right, given.dtype)
+    difference = apart(exact, given)
+    allowed, shares = floor, _shares(difference, floor)
+    if rounding is not None and (shares > enough).any():
+        allowed, more = rounding()
+        shares = np.maximum(_shares(difference, allowed), more)
+    ratios = np.where(_alike(given, exact), shares, np.inf)
+    worst = np.unravel_index(int(np.argmax(ratios)), ratios.shape) if ratios.size else ()
+    ratio, error = (float(one.max(initial=0.0)) for one in (ratios, difference))
+    about = peak_of(exact), ratio, ~(ratios <= 1), given, exact, (), float(np.max(allowed, initial=0.0))
+    return LocalError(operator, error, *about, str(given.dtype), worst=tuple(map(int, worst)))
+
+
+def in_range(right: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return what is right in float64, infinite where it is beyond the range of a float dtype; integers as they are."""
+    if not is_float(dtype):
+        return right
+    with np.errstate(over="ignore"):
+        cast = right.astype(dtype).astype(np.float64)
+    return np.where(np.isfinite(cast), right, cast)
 
 
 def _alike(given: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Return where both are finite, both NaN, or both the same infinity."""
-    both = (np.logical_and(kind(given), kind(right)) for kind in (np.isfinite, np.isnan))
-    return np.logical_or.reduce([*both, given == right])
+    wide = given.astype(np.float64)
+    both = (np.logical_and(kind(wide), kind(right)) for kind in (np.isfinite, np.isnan))
+    return np.logical_or.reduce([*both, wide == right])
 
 
-def _apart(given: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Return the absolute difference where both are finite, 0 elsewhere: what is not finite is judged by its kind."""
-    with np.errstate(invalid="ignore"):
-        difference = np.abs(given.astype(np.float64) - right)
-    return np.where(np.isfinite(difference), difference, 0.0)
-
-
-def _units(right: np.ndarray, dtype: str) -> np.ndarray:
-    """Return the rounding of the results themselves, by channel."""
-    size = np.where(np.isfinite(right), np.abs(right), 0.0)
-    channels = by_channel(size)
-    return UNITS * epsilon(dtype) * np.maximum(channels, SILENT * float(size.max(initial=0.0)))
-
-
-def _shares(difference: np.ndarray, allowed: np.ndarray) -> np.ndarray:
+def _shares(difference: np.ndarray, allowed: np.ndarray | float) -> np.ndarray:
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(difference, difference / allowed, 0.0)
 

@@ -1,13 +1,24 @@
 """How far rounding may move one captured operator, those included that were computed along with it."""
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any
 
+import numpy as np
 import torch
 
 from kokoro_nb.backends.called_operators import laid_out
 from kokoro_nb.backends.signature import epsilon
-from kokoro_nb.locate.rounding_families import FAMILIES, Call, running_steps
+from kokoro_nb.locate.rounding_families import FAMILIES, Call, by_channel, running_steps
+
+ROUNDINGS = 16  # how many times the measured effect of rounding is allowed: one draw of it may be a small one
+COARSELY = 2  # times what the rounding of inputs of fewer bits does to a channel
+UNROUNDED = 4  # times what it does to an element: some draws are small
+NARROW = {"bfloat16": (7, -126, 128), "float8_e4m3fn": (3, -6, 9), "float8_e5m2": (2, -14, 16)}
+"""Bits behind the point, least exponent of a normal number and first exponent beyond the largest, which NumPy lacks."""
+UNITS = 4  # and how many units in the last place of the channel's peak
+SILENT = 0.01  # of the tensor's peak: a channel below it is measured by that
 
 
 @dataclass(eq=False)
@@ -90,3 +101,75 @@ def _zeros(result: Any) -> Any:
     if isinstance(result, tuple | list):
         return tuple(torch.zeros_like(one) for one in result)
     return torch.zeros_like(result)
+
+
+def is_float(dtype: np.dtype) -> bool:
+    """Return whether a type is one of floats, those of ml_dtypes with it."""
+    return dtype.kind == "f" or dtype.name.startswith(("bfloat16", "float"))
+
+
+def spacing(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return the unit in the last place of `dtype` at each of the float64 `values`; at infinity that of the largest."""
+    if dtype.kind == "f":
+        info = np.finfo(dtype)
+        digits, lowest, highest = info.nmant, int(info.minexp), int(info.maxexp)
+    else:
+        digits, lowest, highest = NARROW[dtype.name]
+    with np.errstate(invalid="ignore"):
+        exponents = np.frexp(np.where(np.isfinite(values), values, 0.0))[1] - 1
+    exponents = np.where(values == 0, lowest, exponents)
+    return np.ldexp(1.0, np.clip(exponents, lowest, highest - 1) - digits)
+
+
+def units(right: np.ndarray, spacing_at_1: float) -> np.ndarray:
+    """Return the rounding of the results themselves, by channel."""
+    size = np.where(np.isfinite(right), np.abs(right), 0.0)
+    return UNITS * spacing_at_1 * np.maximum(by_channel(size), SILENT * float(size.max(initial=0.0)))
+
+
+def measured(right: np.ndarray, *others: np.ndarray) -> np.ndarray:
+    """Return what rounding explains of an operator of no family, by channel: how far it took some other results."""
+    return ROUNDINGS * by_channel(apart(right, *others))
+
+
+def nudged(values: Iterable[Any], unit: float) -> list[Any]:
+    """Return the floats among the values in float64, each moved at random by up to `unit` of itself."""
+    generator = np.random.default_rng(0)
+    return [
+        np.asarray(one).astype(np.float64) * (1 + unit * generator.uniform(-1, 1, np.shape(one)))
+        if isinstance(one, np.ndarray | np.generic) and is_float(one.dtype)
+        else one
+        for one in values
+    ]
+
+
+def kept_wide(
+    compute: Callable[[list[np.ndarray]], Any], narrow: Sequence[np.ndarray], right: np.ndarray
+) -> np.ndarray:
+    """Return what half a unit in the last place of inputs of fewer bits explains.
+
+    A runtime without kernels for them computes in more bits, and need not round what it hands to the next operator.
+    """
+    generator, found = np.random.default_rng(0), np.zeros(right.shape)
+    for signs in ((1, 1), (-1, -1), (1, -1), (-1, 1), (0, 0)):  # the last at random
+        moved = []
+        for x, sign in zip(narrow, cycle(signs)):
+            wide = x.astype(np.float64)
+            half = 0.5 * spacing(wide, x.dtype)
+            moved.append(wide + half * (sign or generator.uniform(-1, 1, x.shape)))
+        found = np.maximum(found, apart(right, compute(moved)))
+    return np.maximum(UNROUNDED * found, COARSELY * by_channel(found))
+
+
+def apart(right: np.ndarray, *others: Any) -> np.ndarray:
+    """Return the largest difference where both are finite, 0 elsewhere: what is not finite is judged by its kind.
+
+    So is what has another shape: sizes are floats too, and moving them may change a shape.
+    """
+    found = np.zeros(right.shape)
+    for other in (np.asarray(one, np.float64) for one in others):
+        if other.shape == right.shape:
+            with np.errstate(invalid="ignore"):
+                difference = np.abs(other - right)
+            found = np.maximum(found, np.where(np.isfinite(difference), difference, 0.0))
+    return found

@@ -27,8 +27,8 @@ tenth of the difference of its neighbours.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import chain, repeat
 from typing import Any
 
@@ -42,10 +42,7 @@ ACROSS = 5  # and how often the root of the sum of the squared terms
 FEW = 8  # elements of a channel below which it is not judged for itself: too few to meet the worst rounding
 IN_ORDER = 2  # how many times the error of adding one by one is allowed
 LANES = (2, 4, 8, 16)  # in which vector instructions add, of 64 to 512 bits
-REACH = {  # functions that runtimes write as a difference from 1, and the arguments that scale it
-    **dict.fromkeys(("expm1", "log1p", "tanh", "sigmoid", "softplus"), ()),
-    **{"elu": ("alpha", "scale"), "selu": ()},
-}
+ALIKE = 0.99  # of what the square of a sum is where all terms are equal
 TINY = 1e-300  # keeps 0 / 0 out of relative errors of results that are 0 and exact
 
 
@@ -55,28 +52,32 @@ class Call:
 
     Attributes
     ----------
-    target : callable
-        The operator.
-    named : dict
+    compute : callable
+        The operator: returns its result for its arguments by name.
+    named : mapping
         Its arguments by name, defaults included.
     right : torch.Tensor
         Its result.
     unit : float
         Largest relative error of one rounding in the dtype of the backend's result: half of its spacing.
+    roles : mapping
+        What a family needs to know beside, or by other names than the operator has, those of PyTorch: ``first`` is the
+        tensor that it reduces or transforms.
     """
 
-    target: Any
-    named: dict[str, Any]
+    compute: Callable[..., Any]
+    named: Mapping[str, Any]
     right: Any
     unit: float
+    roles: Mapping[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Any:
-        return self.named.get(name)
+        return self.roles[name] if name in self.roles else self.named.get(name)
 
     @property
     def first(self) -> torch.Tensor:
-        """The first argument."""
-        return next(iter(self.named.values()))
+        """The tensor that is reduced or transformed: the first argument, if no role says otherwise."""
+        return self.roles["first"] if "first" in self.roles else next(iter(self.named.values()))
 
     def again(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
         """Run the operator with every float tensor among its arguments changed."""
@@ -86,7 +87,7 @@ class Call:
                 return change(value) if value.is_floating_point() else value
             return [changed(one) for one in value] if isinstance(value, list | tuple) else value
 
-        return self.target(**{name: changed(value) for name, value in self.named.items()})
+        return self.compute(**{name: changed(value) for name, value in self.named.items()})
 
     def of_sum(self, total: torch.Tensor, squares: torch.Tensor, count: float, along: float = ALONG) -> torch.Tensor:
         """Return the error of a sum of `count` terms, given it and the sum of its squared terms."""
@@ -132,11 +133,17 @@ Family = Callable[[Call], Any]
 FAMILIES: dict[str, Family] = {}
 
 
-def family(*names: str) -> Callable[[Family], Family]:
-    """Register what bounds the rounding of the operators of these names: a tensor, or one for each of its results."""
+def family(*names: str, **roles: Any) -> Callable[[Family], Family]:
+    """Register what bounds the rounding of the operators of these names: a tensor, or one for each of its results.
+
+    The roles tell the operators of a family apart.
+    """
 
     def registered(function: Family) -> Family:
-        FAMILIES.update(dict.fromkeys(names, function))
+        def bound(call: Call) -> Any:
+            return function(replace(call, roles={**roles, **call.roles}))
+
+        FAMILIES.update(dict.fromkeys(names, bound))
         return function
 
     return registered
@@ -145,21 +152,15 @@ def family(*names: str) -> Callable[[Family], Family]:
 @family("conv1d", "conv2d", "conv3d", "convolution", "conv_transpose1d", "conv_transpose2d", "linear")
 @family("matmul", "mm", "bmm", "mv", "dot", "addmm", "baddbmm")
 def products(call: Call) -> torch.Tensor:
-    """Bound a sum of products: the operator on squares gives the sum of the squared products."""
-    numbers = {name: call[name] ** 2 for name in ("alpha", "beta") if isinstance(call[name], int | float)}
-    squares = Call(call.target, {**call.named, **numbers}, call.right, call.unit).again(torch.square)
-    return call.of_sum(call.right, squares, _terms(call) + 2)
-
-
-def _terms(call: Call) -> int:
-    """Return how many products go into one element."""
-    weight = call["weight"]
-    if weight is None:
-        return int(call["mat1" if "mat1" in call.named else "batch1" if "batch1" in call.named else "self"].shape[-1])
-    if not ("transpose" in str(call.target) or call["transposed"]):
-        return int(weight[0].numel())
-    overlaps = (math.ceil(size / step) for size, step in zip(weight.shape[2:], _each(call["stride"]), strict=False))
-    return int(weight.shape[0] // call["groups"] * math.prod(overlaps))
+    """Bound a sum of products: on squares the operator gives the sum of the squared ones, on ones their number."""
+    numbers = {name: call[name] for name in ("alpha", "beta") if isinstance(call[name], int | float)}
+    squared, one = {name: value**2 for name, value in numbers.items()}, dict.fromkeys(numbers, 1)
+    squares = replace(call, named={**call.named, **squared}).again(torch.square)
+    counts = replace(call, named={**call.named, **one}).again(lambda x: torch.ones_like(x, dtype=torch.float32))
+    found = call.of_sum(call.right, squares, float(np.max(counts.numpy(), initial=0)) + 2)
+    # the certain bound of equal products, which are added with errors of one sign: half of the sum goes in on average
+    alike = call.right.square() > ALIKE * counts * squares
+    return torch.where(alike, torch.maximum(found, call.unit * counts / 2 * call.right.abs()), found)
 
 
 def _each(value: Any) -> list[int]:
@@ -172,46 +173,49 @@ def _along(x: torch.Tensor, dim: Any) -> int:
     return math.prod(x.shape[one] for one in (dim if isinstance(dim, list | tuple) else [dim]))
 
 
-@family("sum", "mean")
+@family("sum")
+@family("mean", averaged=True)
 def sums(call: Call) -> torch.Tensor:
     """Bound a sum or mean over axes; added one by one as well."""
     rows, count = _rows(call.first, call["dim"])
-    share = max(count, 1) if "mean" in str(call.target) else 1
-    return (call.of_rows(rows) / share).reshape(call.right.shape)
+    return (call.of_rows(rows) / (max(count, 1) if call["averaged"] else 1)).reshape(call.right.shape)
 
 
-@family("avg_pool1d", "avg_pool2d", "adaptive_avg_pool1d", "adaptive_avg_pool2d")
+@family("avg_pool1d", "adaptive_avg_pool1d")
+@family("avg_pool2d", "adaptive_avg_pool2d", axes=2)
 def pools(call: Call) -> torch.Tensor:
     """Bound a mean over a window."""
     count = call.first.numel() / max(call.right.numel(), 1)
     if call["kernel_size"]:
-        count = math.prod(_each(call["kernel_size"])[: 2 if "2d" in str(call.target) else 1])
+        count = math.prod(_each(call["kernel_size"])[: call["axes"] or 1])
     found = call.of_sum(call.right, call.again(torch.square) / count, count)
     # of long windows the certain bound of a sum: equal terms are added with errors of one sign
     return found if count <= FEW**2 else torch.maximum(found, call.unit * count * call.again(torch.abs))
 
 
-@family("var", "std")
+@family("var")
+@family("std", rooted=True)
 def variances(call: Call) -> torch.Tensor:
     """Bound a variance in two passes, or its root."""
     rows, _ = _rows(call.first, call["dim"])
     _, relative = _moments(call, rows)
     relative = relative.reshape(call.right.shape)
-    return call.right.abs() * (relative / 2 if "std" in str(call.target) else relative)
+    return call.right.abs() * (relative / 2 if call["rooted"] else relative)
 
 
-@family("instance_norm", "group_norm", "layer_norm", "native_layer_norm", "_native_batch_norm_legit", "batch_norm")
+@family("instance_norm", "group_norm", "layer_norm", "native_layer_norm")
+@family("_native_batch_norm_legit", "batch_norm", over_batch=True)
 def norms(call: Call) -> Any:
     """Bound a normalisation whose variance is taken in two passes: one in one pass is worse, and shows."""
     x, y = call.first, call.right[0] if isinstance(call.right, tuple) else call.right
-    if "batch_norm" in str(call.target) and not call["training"] and call["running_mean"] is not None:
+    if call["over_batch"] and not call["training"] and call["running_mean"] is not None:
         return None if isinstance(call.right, tuple) else pointwise(call)
     weight, bias = call["weight"], call["bias"]
-    if "layer_norm" in str(call.target):
+    if call["normalized_shape"]:
         over = tuple(range(x.ndim - len(call["normalized_shape"]), x.ndim))
         rows, place = x.flatten(over[0]), (1,) * over[0] + tuple(call["normalized_shape"])
         back: tuple[int, ...] = x.shape[: over[0]] + (1,) * len(over)
-    elif "batch_norm" in str(call.target):
+    elif call["over_batch"]:
         rows, place = x.transpose(0, 1).flatten(1), (1, x.shape[1]) + (1,) * (x.ndim - 2)
         back = place
     else:
@@ -263,33 +267,36 @@ def running_steps(call: Call) -> torch.Tensor:
     return call.unit * (4 + 4 * depth) * call.right.abs().cummax(call["dim"]).values
 
 
-@family("softmax", "_softmax", "log_softmax", "_log_softmax", "logsumexp")
+@family("softmax", "_softmax")
+@family("log_softmax", "_log_softmax", logarithm=True)
+@family("logsumexp", summed=True)
 def exponential_sums(call: Call) -> torch.Tensor:
     """Bound a softmax, its logarithm, or the logarithm of a sum of exponentials."""
     x, dim = call.first, call["dim"]
     top = x.amax(dim, keepdim=True)
     around = ALONG * math.sqrt(_along(x, dim)) + 8
-    if "logsumexp" in str(call.target):
+    if call["summed"]:
         return call.unit * (4 * call.right.abs() + 4 * top.abs().reshape(call.right.shape) + around)
     relative = call.unit * (2 * (top - x) + around)
-    return relative + 4 * call.unit * call.right.abs() if "log_" in str(call.target) else relative * call.right
+    return relative + 4 * call.unit * call.right.abs() if call["logarithm"] else relative * call.right
 
 
 @family("stft", "_fft_r2c", "_fft_c2c", "fft_rfft", "fft_fft")
 def transforms(call: Call) -> torch.Tensor:
     """Bound a Fourier transform, fast or as a product with a matrix; its energy is that of its input."""
     size = call.right.abs()
-    dim = -2 if "stft" in str(call.target) else call["dim"]
+    dim = -2 if call["n_fft"] else call["dim"]
     energy = size.square().mean(dim, keepdim=True)
     count = call["n_fft"] or _along(call.first, dim)
     # partial sums of a slow wave reach further than those of noise
     return 2 * call.of_sum(size, energy.expand(size.shape), count)
 
 
-@family("_weight_norm", "linalg_vector_norm")
+@family("_weight_norm")
+@family("linalg_vector_norm", summed=True)
 def lengths(call: Call) -> torch.Tensor:
     """Bound a length, or what is divided by one."""
-    if "vector_norm" in str(call.target) and call["ord"] in (None, 2):
+    if call["summed"] and call["ord"] in (None, 2):
         rows, _ = _rows(call.first.square(), call["dim"])
         total = call.of_rows(rows).reshape(call.right.shape) / (2 * call.right).clamp(min=TINY)
         return total + 8 * call.unit * call.right
@@ -305,7 +312,7 @@ def interpolations(call: Call) -> torch.Tensor:
         if x.shape[axis] < 2:
             continue
         steps = x.diff(dim=axis).abs()
-        if "1d" in str(call.target):
+        if x.ndim == 3:
             steep = F.max_pool1d(F.pad(steps, (2, 3)), 5, 1)  # of an element, and two to either side
             place = torch.arange(1, x.shape[axis] + 1, dtype=x.dtype)
             found = found + 4 * call.unit * F.interpolate(steep * place, call.right.shape[-1:])
@@ -314,10 +321,13 @@ def interpolations(call: Call) -> torch.Tensor:
     return found
 
 
-@family("sin", "cos", "tan", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "sigmoid", "gelu", "silu")
-@family("mish", "softplus", "elu", "selu", "erf", "pow", "atan", "sinh", "cosh", "rsqrt", "sqrt", "reciprocal")
-@family("log_sigmoid", "hardsigmoid", "hardswish", "add", "sub", "mul", "div", "neg", "abs", "relu", "leaky_relu")
-@family("prelu", "clamp", "maximum", "minimum", "square")
+@family("sin", "cos", "tan", "exp", "exp2", "log", "log2", "log10", "erf", "pow", "atan", "sinh", "cosh", "rsqrt")
+@family("sqrt", "reciprocal", "log_sigmoid", "hardsigmoid", "add", "sub", "mul", "div", "neg", "abs", "relu")
+@family("leaky_relu", "prelu", "clamp", "maximum", "minimum", "square")
+@family("expm1", "log1p", "tanh", "softplus", "selu", reach=())
+@family("elu", reach=("alpha", "scale"))
+@family("sigmoid", reach=(), absolute=True)
+@family("gelu", "silu", "mish", "hardswish", reach=("first",), absolute=True)
 def pointwise(call: Call) -> torch.Tensor | None:
     """Bound a function of each element: a few units of the result, and those that two units of its arguments make."""
     if call.right.is_complex():
@@ -330,42 +340,19 @@ def pointwise(call: Call) -> torch.Tensor | None:
     return moved + 8 * call.unit * (call.right.abs() + _reach(call))
 
 
-def _reach(call: Call) -> float:
+def _reach(call: Call) -> Any:
     """Return the size of the numbers that a function is subtracted from near 0, where runtimes write it so.
 
-    ``exp(x) - 1`` and ``log(1 + x)`` are right to the rounding of 1; of results that are all small, to theirs.
+    ``exp(x) - 1`` and ``log(1 + x)`` are right to the rounding of 1; of results that are all small, to theirs. The role
+    ``reach`` holds the names of what scales the difference. Where a function is small far from 0, it is `absolute`: the
+    logistic function is a sum with 0.5, and the functions that are the input times one of it are as good as that.
     """
-    name, known = str(call.target).split(".")[1], call.right[torch.isfinite(call.right)]
-    if name not in REACH or not known.numel():
+    known = call.right[torch.isfinite(call.right)]
+    if call["reach"] is None or not known.numel():
         return 0.0
-    factors = [call.named.get(one) for one in REACH[name]]
+    factors = [call.first if one == "first" else call[one] for one in call["reach"]]
     scale = abs(math.prod(one for one in factors if one is not None))
-    return float(np.minimum(scale, float(known.abs().max())))
-
-
-@family("lstm", "gru", "scaled_dot_product_attention", "istft")
-def chains(call: Call) -> Any:
-    """Bound what several sums in a row give by moving each argument as far as one sum of that length rounds."""
-    size = max(one.shape[-1] for one in _tensors(call.named) if one.ndim)
-    generator = torch.Generator().manual_seed(0)
-
-    def moved(one: torch.Tensor) -> torch.Tensor:
-        noise = 2 * torch.rand(one.shape, generator=generator, dtype=torch.float64) - 1
-        return one * (1 + ALONG * call.unit * math.sqrt(size) * noise)
-
-    several = isinstance(call.right, tuple)
-    found = []
-    for given, right in zip(*(one if several else (one,) for one in (call.again(moved), call.right)), strict=True):
-        found.append(
-            2 * torch.from_numpy(by_channel(_apart(given, right).numpy())).expand(right.shape)
-            + 8 * call.unit * right.abs()
-        )
-    return tuple(found) if several else found[0]
-
-
-def _tensors(named: dict[str, Any]) -> list[torch.Tensor]:
-    values = [one for value in named.values() for one in (value if isinstance(value, list | tuple) else [value])]
-    return [one for one in values if isinstance(one, torch.Tensor) and one.is_floating_point()]
+    return scale if call["absolute"] else float(np.minimum(scale, float(known.abs().max())))
 
 
 def _rows(x: torch.Tensor, dim: Any) -> tuple[torch.Tensor, int]:

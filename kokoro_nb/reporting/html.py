@@ -20,7 +20,7 @@ from kokoro_nb.reporting.readable import clock, duration, size_text
 from kokoro_nb.reporting.run_outcome import AGAIN
 from kokoro_nb.reporting.runs import RunRecord, changed_files
 from kokoro_nb.reporting.selection import read_notebook
-from kokoro_nb.reporting.sick_export import card, severity
+from kokoro_nb.reporting.sick_export import card, symptom
 from kokoro_nb.reporting.side_by_side import MARK, player_script
 from kokoro_nb.reporting.versions import commit, versions
 
@@ -153,7 +153,7 @@ def sick_exports(
             here, there = card(row, bundle=bundle), card(row, f"{quote(notebook)}.html", notebook, bundle)
             error = row["failure"]["error"] if row["failure"] else f"{len(found)}"
             cause = f"{notebook} {row['backend']} {error}"
-            found.append(SickExport(here.html, there.html, severity(row), cause))
+            found.append(SickExport(here.html, there.html, symptom(row)[2], cause))
         except (AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
             raise InputError(f"A diagnosis of {notebook} cannot be shown ({error!r}); run it again.") from error
     return tuple(found)

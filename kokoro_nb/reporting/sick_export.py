@@ -1,24 +1,21 @@
 """A sick export as a card that is read in ten seconds: what is wrong, where, why, what is known, what cures it."""
 
 import math
-from functools import singledispatch
 from html import escape
 from typing import Any
 
 from kokoro_nb import markup
 from kokoro_nb.backends.base import Failure
-from kokoro_nb.locate.card_facts import Row, card_facts, figure, percent
-from kokoro_nb.locate.known_defects import known_failure
+from kokoro_nb.locate.card_facts import Fact, Row, card_facts, facts_card, figure, percent
+from kokoro_nb.locate.diagnosis import Diagnosis
+from kokoro_nb.locate.output_error import OutputError
 from kokoro_nb.locate.survey import SurveyRow
-from kokoro_nb.markup import Fact, Fragment, number
-from kokoro_nb.storage import json_ready
+from kokoro_nb.markup import Fragment, number
 
 CULPRITS = 8  # that are recorded of one diagnosis, those with the largest effect
-PARTS = "Export the parts of the module one by one, or with patches, until the one that fails is found."
 
 
-@singledispatch
-def described(found: Any, subject: str, note: str = "", bundle: str = "") -> dict[str, Any]:
+def described(found: Diagnosis | Failure | SurveyRow, subject: str, note: str = "", bundle: str = "") -> dict[str, Any]:
     """Return what ``findings.json`` records of a sick export, as plain values.
 
     Parameters
@@ -40,62 +37,43 @@ def described(found: Any, subject: str, note: str = "", bundle: str = "") -> dic
         ``culprits``, the largest effect first, at most 8, and their ``count``; ``failure``, of an export that failed;
         ``known``, the known defect: its ``name``, ``title`` and ``threads``.
     """
-    row = found.row()
+    row = _diagnosis(found).row()
     culprits = [{**one, "candidates": len(one["candidates"])} for one in row["culprits"][:CULPRITS]]
+    row |= {"next step": ""} if isinstance(found, SurveyRow) and not row["failure"] else {}
     return {**row, "culprits": culprits, "subject": subject, "note": note, "bundle": bundle}
 
 
-@described.register
-def _failed_export(found: Failure, subject: str, note: str = "", bundle: str = "") -> dict[str, Any]:
-    known = {"failure": found.as_dict(), "output": None, "next step": PARTS, "known": known_failure(found)}
-    return _unlocalised(found.backend, "export", f"{found}.", subject=subject, note=note, bundle=bundle, **known)
+def _diagnosis(found: Diagnosis | Failure | SurveyRow) -> Diagnosis:
+    """Return what was found as a diagnosis; of a failure and of a survey one in which nothing is localised."""
+    if isinstance(found, Diagnosis):
+        return found
+    failure = found if isinstance(found, Failure) else found.failure
+    if failure is not None:
+        return Diagnosis(failure.backend, "export", "", "fail", (), f"{failure}.", failure)
+    assert isinstance(found, SurveyRow)
+    statement, seen = f"kokoro-nb diagnose --backend {found.backend} looks for it.", found.eager32
+    output = None if seen is None else OutputError("output", seen.of_peak, seen.finite)
+    return Diagnosis(found.backend, "survey", "", "fail", (), statement, output=output)
 
 
-@described.register
-def _surveyed(found: SurveyRow, subject: str, note: str = "", bundle: str = "") -> dict[str, Any]:
-    if found.failure is not None:
-        return _failed_export(found.failure, subject, note, bundle)
-    statement, compared = f"kokoro-nb diagnose --backend {found.backend} looks for it.", found.eager32
-    output = compared and {"error (of peak)": compared.of_peak, "finite (%)": 100 * compared.finite}
-    known = {"failure": None, "output": output, "known": None}
-    row = _unlocalised(found.backend, "survey", statement, subject=subject, note=note, bundle=bundle, **known)
-    return dict(json_ready(row))
+def symptom(row: Row) -> tuple[str, str, tuple[float, float]]:
+    """Return what is wrong with the output in two words, and in a sentence, and a key that sorts, the worst last.
 
-
-def _unlocalised(backend: str, method: str, statement: str, **known: Any) -> dict[str, Any]:
-    """Return a row in which nothing is localised."""
-    about = {"backend": backend, "method": method, "why": "", "verdict": "fail", "statement": statement}
-    return {**about, "remedies": [], "culprits": [], "count": 0, **known}
-
-
-def severity(row: Row) -> tuple[float, float]:
-    """Return a key that sorts diagnoses, the worst last: no export, then not finite, then the error of the output."""
+    The worst is no export, then an output that is not finite, then the largest error.
+    """
     output = row.get("output") or {}
     if row.get("failure"):
-        return 3.0, 0.0
+        return "no export", f"It cannot be exported: {row['failure']['error']}", (3.0, 0.0)
     finite, error = figure(output.get("finite (%)")), figure(output.get("error (of peak)"))
     if finite is not None and finite < 100:
-        return 2.0, 100 - finite
+        some = f"{number(100 - finite)} % of the output is NaN or infinite."
+        every = "Every value of the output is NaN or infinite: there is nothing to hear."
+        return "NaN" if finite else "all NaN", some if finite else every, (2.0, 100 - finite)
     if error is None or math.isnan(error):
-        return 0.0, 0.0
-    return 1.0, error
-
-
-def symptom(row: Row) -> tuple[str, str]:
-    """Return what is wrong with the output in two words, and in a sentence."""
-    output = row.get("output") or {}
-    if row.get("failure"):
-        return "no export", f"It cannot be exported: {row['failure']['error']}"
-    finite, error = figure(output.get("finite (%)")), figure(output.get("error (of peak)"))
-    if finite == 0:
-        return "all NaN", "Every value of the output is NaN or infinite: there is nothing to hear."
-    if finite is not None and finite < 100:
-        return "NaN", f"{number(100 - finite)} % of the output is NaN or infinite."
-    if error is None or math.isnan(error):
-        return str(row.get("verdict", "unknown")), str(row.get("statement", ""))
+        return str(row.get("verdict", "unknown")), str(row.get("statement", "")), (0.0, 0.0)
     limit = figure(output.get("limit (of peak)"))
     allowed = "" if limit is None or math.isnan(limit) else f"; {percent(limit)} is allowed"
-    return f"{percent(error)} off", f"The output is off by {percent(error)} of its peak{allowed}."
+    return f"{percent(error)} off", f"The output is off by {percent(error)} of its peak{allowed}.", (1.0, error)
 
 
 def card(row: Row, page: str = "", name: str = "", bundle: str = "") -> Fragment:
@@ -110,7 +88,7 @@ def card(row: Row, page: str = "", name: str = "", bundle: str = "") -> Fragment
     bundle : str
         Address of the folder that reproduces it.
     """
-    badge, sentence = symptom(row)
+    badge, sentence, _ = symptom(row)
     links = [f'<a href="{escape(page)}">How it was found: {escape(name)}</a>'] if page else []
     if bundle:
         links.append(f'<a href="{escape(bundle)}">The operator alone, to run and report</a>')
@@ -122,4 +100,4 @@ def card(row: Row, page: str = "", name: str = "", bundle: str = "") -> Fragment
     head = f'<p class="knb-card-head">{label} {about}</p><p class="knb-card-what">{escape(sentence)}</p>'
     facts = [*card_facts(row), *([Fact("note", str(row["note"]))] if row.get("note") else [])]
     foot = f'<p class="knb-card-links">{" · ".join(links)}</p>' if links else ""
-    return markup.card(Fragment(head, f"{badge.upper()}: {subject} on {backend}. {sentence}"), facts, foot)
+    return facts_card(Fragment(head, f"{badge.upper()}: {subject} on {backend}. {sentence}"), facts, foot)

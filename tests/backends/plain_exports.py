@@ -1,7 +1,6 @@
 """The vendors' documented calls on small modules, in a process that imports nothing of the package.
 
-`main` writes to a folder what each tool makes of each module, or of a saved
-program, or what that gives, as ``NAME.BACKEND.SUFFIX``.
+`main` writes to a folder what each tool makes of each module, or what that gives, as ``NAME.BACKEND.SUFFIX``.
 """
 
 from pathlib import Path
@@ -39,15 +38,6 @@ class Lookup(nn.Module):
         return self.norm(self.table(ids)) * mask[:, :, None] * gain, (ids + 1, mask.logical_not())
 
 
-class First(nn.Module):
-    def __init__(self, module):
-        super().__init__()
-        self.module = module
-
-    def forward(self, x):
-        return self.module(x)[0]
-
-
 def modules():
     """Return name -> module; each takes one float tensor of shape (2, 6, 8)."""
     torch.manual_seed(0)
@@ -58,7 +48,6 @@ def modules():
             *(nn.Conv1d(6, 8, 3, padding=1), nn.LeakyReLU(0.1), norms[0], up, norms[1], nn.GELU()),
             *(nn.MaxPool1d(2), nn.Linear(8, 4), nn.Tanh()),
         ),
-        "lstm": First(nn.LSTM(8, 5, batch_first=True, bidirectional=True)),
         "attention": Attention(),
         "phase": Function(lambda x: nn.functional.pad(torch.sin(torch.cumsum(x, 1)), (1, 1)).exp().mean(-1)),
     }
@@ -143,18 +132,11 @@ def compiled(folder):
     inductor(program, (inputs(),), Path(folder) / "phase.aot-inductor")
 
 
-def main(folder, saved=""):
-    """Export all modules, or one saved program, with every other tool."""
+def main(folder):
+    """Export all modules with every other tool."""
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 
     room = Path(folder)
-    if saved:
-        program = torch.export.load(saved)
-        args, kwargs = program.example_inputs
-        tensors = (*args, *kwargs.values())
-        tvm(program, tensors, room / "saved.tvm", True)
-        executorch(program, room / "saved.executorch-xnnpack", [XnnpackPartitioner()])
-        return
     x = inputs()
     for name, module in modules().items():
         module.eval()

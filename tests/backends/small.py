@@ -17,6 +17,17 @@ class Of(nn.Module):
         return self.function(x, *self.tensors)
 
 
+class First(nn.Module):
+    """The first result of a layer, as an LSTM has several."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x):
+        return self.layer(x)[0]
+
+
 class Layers(nn.Sequential):
     """Layers one after the other, whose input is called ``x``."""
 

@@ -130,6 +130,15 @@ def test_an_export_that_fails_leaves_nothing_behind(exported, tmp_path):
     assert not Text().export(exported, X, tmp_path).cached
 
 
+def test_what_a_killed_process_has_left_half_written_is_removed(exported, tmp_path):
+    folder = Text().export(exported, X, tmp_path).folder
+    left = folder.with_name(f".{folder.name}.k1ll3d_x") / folder.name
+    left.mkdir(parents=True)
+    (left / "model.txt").write_text("pla")
+    assert Text().export(exported, X, tmp_path).cached
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == [folder.name]
+
+
 def test_what_is_asked_for_twice_at_once_is_made_once(exported, tmp_path):
     with ThreadPoolExecutor(2) as pool:
         made = list(pool.map(lambda _: Text(waits=0.3).export(exported, X, tmp_path), range(2)))

@@ -5,11 +5,10 @@ import torch
 from torch import nn
 
 from kokoro_nb.backends import BACKENDS
-from kokoro_nb.backends.base import Artifact, Failure
+from kokoro_nb.backends.base import Artifact
 from kokoro_nb.backends.executorch import DELEGATES, Executorch
 from kokoro_nb.backends.exported import content, export_program
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.patches import patched
 from tests.backends.small import Layers, Of, present
 
 X = {"x": torch.linspace(-5, 5, 1000).reshape(1, 10, 100)}
@@ -34,18 +33,6 @@ def test_core_ml_is_reported_float32():
     partitioner = present("executorch-coreml").partitioner()
     told = {spec.key: spec.value for spec in partitioner.delegation_spec.compile_specs}
     assert told["model_compute_precision"] == b"float32"
-
-
-def test_core_ml_stops_at_rsqrt_of_an_integer_and_constant_scale_mends_it(shallow, tmp_path):
-    backend = present("executorch-coreml")
-    block = shallow.model.decoder.encode
-    inputs = {"x": torch.randn(1, block.conv1.in_channels, 8), "s": torch.randn(1, 128)}
-    fallen = backend.export(block, inputs, tmp_path)
-    assert isinstance(fallen, Failure)
-    assert (fallen.rung, fallen.error) == ("lowered", "ValueError")
-    assert "expects tensor or scalar of dtype from type domain ['fp16', 'fp32'] but got tensor[int32]" in fallen.message
-    with patched(shallow.model, ("constant_scale",)):
-        assert isinstance(backend.export(block, inputs, tmp_path), Artifact)
 
 
 def test_importing_vulkan_s_partitioner_leaves_the_log_level_alone():

@@ -1,19 +1,17 @@
 import pytest
 import torch
 from torch import nn
-from torch.nn.utils import weight_norm
 
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.base import RungError
 from kokoro_nb.backends.executorch.partition import UNKNOWN, Placement, Share, partition_map, pieces, shares
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.patches import patched
-from tests.backends.small import Layers, Of, present
+from tests.backends.small import Of, present
 
 X = {"x": torch.linspace(-1, 1, 32).reshape(1, 4, 8)}
 SLOW = pytest.param("executorch-vulkan", marks=pytest.mark.slow)
-NORM, MEAN, CONV = "aten._native_batch_norm_legit.no_stats", "aten.mean.dim", "aten.convolution.default"
+NORM, CONV = "aten._native_batch_norm_legit.no_stats", "aten.convolution.default"
 
 
 class Block(nn.Module):
@@ -54,24 +52,6 @@ def test_an_instance_norm_stays_outside_xnnpack_and_cuts_the_graph_in_two():
     assert [(conv.module, conv.delegate, conv.reason) for conv in convolutions] == [("one", 0, ""), ("two", 1, "")]
     assert pieces(found) == 2
     assert "getitem" not in {placement.operator for placement in found}
-
-
-def test_written_out_the_norm_is_taken_but_for_its_means():
-    with patched(Block(), ("two_pass_norm",)) as block:
-        found = partition_map(present("executorch-xnnpack"), _exported(block))
-    assert NORM not in {placement.operator for placement in found}
-    left = [placement for placement in found if placement.delegate is None]
-    reason = "mean.dim only supports averaging 4D tensors, got tensor of rank 3"
-    assert {(placement.operator, placement.reason, placement.module) for placement in left} == {(MEAN, reason, "norm")}
-
-
-def test_a_weight_that_is_computed_keeps_its_convolution_outside():
-    module = Layers(weight_norm(nn.Conv1d(4, 4, 3)))
-    kept = partition_map(present("executorch-xnnpack"), _exported(module))
-    assert _only(kept, CONV).reason == "Expected weight to be a static param"
-    with patched(module, ("fold_weight_norm",)):
-        folded = partition_map(present("executorch-xnnpack"), _exported(module))
-    assert _only(folded, CONV).delegate == 0
 
 
 def test_vulkan_and_core_ml_say_why():

@@ -7,7 +7,7 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from torch import nn
 
-from kokoro_nb.backends.base import Failure, absence
+from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.qnn import Qnn
 from kokoro_nb.backends.qnn.assignment import (
@@ -26,13 +26,6 @@ from tests.backends.small import Layers
 
 QNN = Qnn("onnxruntime-qnn")
 NPU, CPU = "QNNExecutionProvider", "CPUExecutionProvider"
-
-
-@pytest.fixture
-def wheel():
-    reason = absence(QNN)
-    if reason is not None:
-        pytest.skip(reason)
 
 
 def _verdict(name, op, passed, reason=""):

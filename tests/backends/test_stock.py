@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.exported import export_program
@@ -79,19 +78,6 @@ def test_the_outputs_are_those_of_the_plain_call(name, backend, plain, exported,
 def test_the_outputs_of_inductor_are_those_of_the_plain_call(exported, tmp_path):
     _call(tmp_path, function="compiled")
     _assert_same_bits("aot-inductor", exported["phase"], tmp_path / "phase.aot-inductor.npy", tmp_path)
-
-
-@pytest.mark.slow  # as long as all others together
-def test_a_decoder_is_that_of_the_plain_call(shallow, shallow_case, tmp_path):
-    from kokoro_nb.studies.decoder import decoder_program
-
-    decoder = decoder_program(shallow.model, shallow_case, 8)
-    program, inputs = decoder.program, decoder.inputs
-    torch.export.save(program.program, tmp_path / "decoder.pt2")
-    _call(tmp_path, tmp_path / "decoder.pt2")
-    _assert_same_bits("tvm", (program, inputs), tmp_path / "saved.tvm.npy", tmp_path)
-    made = BACKENDS["executorch-xnnpack"].export(program, inputs, tmp_path)
-    assert made.path.read_bytes() == (tmp_path / "saved.executorch-xnnpack.pte").read_bytes()
 
 
 def test_another_file_is_noticed(plain):

@@ -6,9 +6,7 @@ from torch import nn
 
 from kokoro_nb.benchmarks.families import CONV, ELEMENTWISE, LSTM, MATMUL, STFT, family
 from kokoro_nb.benchmarks.work import Ceilings, count
-from kokoro_nb.models import stages
-from kokoro_nb.models.patches import EXPORT_PATCHES, patched
-from kokoro_nb.studies.benchmarks import convolution_flops
+from tests.backends.small import First
 
 
 class Layers(nn.Module):
@@ -58,30 +56,12 @@ def test_an_lstm_is_counted(onednn, kind):
     if onednn and not torch.backends.mkldnn.is_available():
         pytest.skip("PyTorch was built without oneDNN here.")
 
-    class Recurrent(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.lstm = nn.LSTM(6, 5, batch_first=True, bidirectional=True)
-
-        def forward(self, x):
-            return self.lstm(x)[0]
-
+    layer = First(nn.LSTM(6, 5, batch_first=True, bidirectional=True))
     with torch.backends.mkldnn.flags(enabled=onednn):
-        found = count(Recurrent(), {"x": torch.zeros(1, 7, 6)})
+        found = count(layer, {"x": torch.zeros(1, 7, 6)})
     # two directions, 7 steps, four gates of 5, each from 6 inputs and 5 states
     (row,) = (row for row in found.families() if row["family"] == kind)
     assert row["flops"] == 2 * 2 * 7 * 4 * 5 * (6 + 5)
-
-
-def test_the_decoder_is_what_its_layers_add_up_to(narrow, narrow_case):
-    decoder, frames = narrow.model.decoder, 6
-    with patched(narrow.model, EXPORT_PATCHES):
-        inputs = stages.from_har_inputs(decoder, narrow_case.decoder_inputs(frames))
-        found = count(stages.FromHarStage(decoder), inputs)
-    families = {row["family"]: row for row in found.families()}
-    assert families[CONV]["flops"] == convolution_flops(decoder, frames)
-    assert families[STFT]["operators"] == 2  # the inverse alone: real and imaginary part
-    assert found.moved > found.least
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from kokoro_nb import inspection
 from kokoro_nb.__main__ import main
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.locate import Diagnosis
-from kokoro_nb.studies import diagnosed_program
 from tests.faults.artefact_files import edit_onnx_weight
 
 MODULE = """
@@ -93,7 +92,7 @@ def file(tmp_path):
 
 def test_a_file_of_the_module_is_looked_into(net, file, capsys):
     assert main(["diagnose", f"{net}other", "--backend", "onnxruntime", "--artefact", str(file)]) == 0
-    assert "all 1 that were captured are finite" in capsys.readouterr().out
+    assert "nothing wrong was found" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("dynamo", [True, False])
@@ -103,7 +102,7 @@ def test_a_file_that_norms_are_folded_into_is_looked_into(net, tmp_path, dynamo,
     with quietly():
         torch.onnx.export(module, tuple(inputs.values()), path, dynamo=dynamo, input_names=["input"])
     assert main(["diagnose", f"{net}normed", "--backend", "onnxruntime", "--artefact", str(path)]) == 0
-    assert "No operator is wrong" in capsys.readouterr().out
+    assert "nothing wrong was found" in capsys.readouterr().out
 
 
 def test_a_file_with_another_weight_is_sick(net, file, capsys):
@@ -132,10 +131,10 @@ def test_the_inputs_are_those_of_a_file(net, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("spoil", "sentence"),
     [
-        (_other(5, 0), "is no export of this module: its input"),
-        (_other(4, 1), "is no export of this module: 0 of the module's 1 larger weights are in it"),
+        (_other(5, 0), "is no export of this module: The input"),
+        (_other(4, 1), "is no export of this module: it has none of the module's values and constants"),
         (lambda path: path.unlink(), "There is no file"),
-        (lambda path: path.write_bytes(b"no model"), "cannot be read as ONNX"),
+        (lambda path: path.write_bytes(b"no model"), "is no ONNX file"),
     ],
 )
 def test_a_file_that_is_no_export_of_the_module_is_one_sentence(net, file, tmp_path, spoil, sentence, capsys):
@@ -211,13 +210,6 @@ def test_kokoros_decoder_is_what_is_diagnosed_without_a_target(capsys):
     printed = capsys.readouterr().out
     assert "decoder from har, 4 frames, weights narrow" in printed
     assert "decoder.decode.1.norm1:add is the first operator that is wrong" in printed
-
-
-def test_the_healthy_decoder_has_no_fault():
-    decoder = diagnosed_program.kokoro_decoder("narrow", 0, "Hello world, this is a test.", 4, [])
-    found = inspection.diagnose(decoder.candidate, decoder.inputs, "eager", precision="float64")
-    assert (found.verdict, found.culprits, found.investigation.candidate.missing) == ("pass", (), ())
-    assert found.investigation.probe.difference == 0
 
 
 @pytest.mark.slow

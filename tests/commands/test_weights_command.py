@@ -1,7 +1,5 @@
 import json
-import shutil
 
-import pytest
 import torch
 
 from kokoro_nb.__main__ import main
@@ -33,40 +31,3 @@ def test_what_does_not_fit_is_listed_whole(published, checkpoint, tmp_path, caps
 def test_weights_that_are_made_here_have_no_keys_to_account_for(capsys):
     assert main(["weights", "narrow", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["loading"] is None
-
-
-def _cut(folder):
-    path = folder / "kokoro-v1_0.pth"
-    path.write_bytes(path.read_bytes()[:-100_000])
-
-
-def _code(folder):
-    torch.save({"bert": print}, folder / "kokoro-v1_0.pth")
-
-
-def _config(**changes):
-    def change(folder):
-        path = folder / "config.json"
-        path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | changes), encoding="utf-8")
-
-    return change
-
-
-@pytest.mark.parametrize(
-    ("spoil", "words"),
-    [
-        (_cut, "kokoro-v1_0.pth is not a whole file of tensors (RuntimeError); copy it again."),
-        (_code, "kokoro-v1_0.pth is not a whole file of tensors (UnpicklingError); copy it again."),
-        (_config(n_layer=2), "use the weights and the config.json that belong together."),
-        (_config(n_token=99), "use the config.json that belongs to the weights."),
-        (lambda folder: (folder / "config.json").unlink(), "put the model's own beside its weights."),
-    ],
-    ids=["cut off", "code", "another depth", "another vocabulary", "no config"],
-)
-def test_bad_weights_are_one_sentence(published, tmp_path, capsys, spoil, words):
-    folder = shutil.copytree(published, tmp_path / "model")
-    spoil(folder)
-    assert main(["weights", str(folder), "--json"]) == 2
-    err = capsys.readouterr().err.splitlines()
-    assert len(err) == 1
-    assert err[0].endswith(words)

@@ -34,7 +34,7 @@ def test_is_there_today_and_gone_in_the_control(name, measured):
     for key, tensor in defect(name).inputs.items():
         np.testing.assert_array_equal(tensor, before[key])
     assert found.state == "present" or found.defect.varies, "mended upstream: name the version in which it is gone"
-    assert found.mends is True, found.mended
+    assert not found.mended.wrong, found.mended
     assert found.mended.seen == found.mended.expected or found.mended.error <= found.defect.limit
     row = found.as_dict()
     assert row["today"] == found.state
@@ -68,7 +68,7 @@ def test_a_package_that_is_absent_is_a_skip_with_its_reason(monkeypatch):
 
     monkeypatch.setattr("importlib.metadata.version", missing)
     found = measure(defect("tvm_ignored_alpha"))
-    assert (found.state, found.mends, found.broken) == ("SKIP", None, None)
+    assert (found.state, found.mended, found.broken) == ("SKIP", None, None)
     assert found.as_dict()["today"] == "SKIP: apache-tvm is not installed; install it with pip install apache-tvm."
     assert "wrong (%)" not in found.as_dict()
 
@@ -99,7 +99,7 @@ def test_a_control_that_is_wrong_is_seen(monkeypatch):
     known = defect("torch_gelu_infinity")
     monkeypatch.setattr(known, "seen", lambda inputs, mended, run: -known.expected(inputs))
     found = measure(known)
-    assert found.mends is False
+    assert found.mended.wrong
     assert found.as_dict()["control: wrong (%)"] == 50  # of -50, 0, 50 and inf the last two have another sign
 
 

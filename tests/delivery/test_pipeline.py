@@ -14,8 +14,6 @@ from kokoro_nb.delivery.export import Delivery, deliver
 from kokoro_nb.delivery.pipeline import TwoStages
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.waveform import read_wav
-from kokoro_nb.models.case import decode
-from kokoro_nb.models.patches import EXPORT_PATCHES
 from kokoro_nb.models.phonemes import phonemise
 from kokoro_nb.studies.two_stage_npu.checklist import from_har_error
 
@@ -45,19 +43,6 @@ def test_the_contract_says_what_is_in_the_folder(folder, shallow):
     assert (folder / "decoder_3s" / "kokoro_decoder_3s.onnx").is_file()
     assert [str(spec) for spec in parts["duration"].inputs[:2]] == ["ids: int64[1, 24]", "length: int64[1]"]
     assert [str(spec) for spec in parts["decoder_3s"].outputs] == ["output: float32[1, 72000]"]
-
-
-def test_the_audio_is_the_patched_models(speaker, shallow, shallow_case):
-    features = speaker.predict(shallow_case.phonemes, speaker.table())
-    audio = speaker.decode(features, lambda frames: shallow_case.tensors["harmonic_noise"].numpy())
-    expected = decode(shallow.model, shallow_case, EXPORT_PATCHES)
-    assert audio.shape == expected.shape
-    # F0 differs in its last bits, and the phase of the source makes much of that (0.98 was measured); so likeness
-    assert np.corrcoef(audio, expected)[0, 1] > 0.95
-    another = speaker.decode(
-        features, lambda frames: np.random.default_rng(0).standard_normal((1, 600 * frames, 9), "f4")
-    )
-    assert np.corrcoef(another, expected)[0, 1] < 0.95, "the noise of the case is what makes them alike"
 
 
 def test_speech_repeats_itself_and_changes_with_seed_and_speed(speaker):

@@ -1,16 +1,17 @@
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.faults import KINDS, generate, plant, possible
+from kokoro_nb.faults import generate, plant, possible
+from tests.faults.other_kinds import KINDS
 
 
 def test_the_same_seed_gives_the_same_faults(exported):
-    assert generate(exported.specification, 80, 3) == generate(exported.specification, 80, 3)
-    assert generate(exported.specification, 80, 3) != generate(exported.specification, 80, 4)
+    assert generate(exported.specification, 80, 3, KINDS) == generate(exported.specification, 80, 3, KINDS)
+    assert generate(exported.specification, 80, 3, KINDS) != generate(exported.specification, 80, 4, KINDS)
 
 
 def test_all_are_different_and_every_kind_comes_before_any_comes_twice(exported):
-    faults = generate(exported.specification, 80)
+    faults = generate(exported.specification, 80, kinds=KINDS)
     assert len(set(faults)) == 80
     assert {fault.kind for fault in faults[: len(KINDS)]} == set(KINDS)
 
@@ -30,7 +31,7 @@ def test_places_on_constants_alone_are_left_out():
 
 
 def test_everything_that_is_drawn_can_be_planted(exported):
-    planted = {plant(exported, fault).content for fault in generate(exported.specification, 40, 1)}
+    planted = {plant(exported, fault).content for fault in generate(exported.specification, 40, 1, KINDS)}
     assert len(planted - {exported.content}) == 40
 
 

@@ -5,7 +5,8 @@ from kokoro_nb.backends import backend
 from kokoro_nb.backends.exported import content, export_program
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.errors import InputError
-from kokoro_nb.faults import KINDS, Fault, plant, possible
+from kokoro_nb.faults import Fault, plant, possible
+from tests.faults.other_kinds import KINDS
 
 # one that changes arguments, one that puts nodes ahead, two that put nodes behind, one that changes a weight
 SEVERAL = ("wrong_epsilon@norm:add", "short_reduction@norm:mean", "half_rounding@:sin", "sign_flip@:slice#3")
@@ -20,7 +21,7 @@ def _planted(exported, *texts):
 
 def test_the_healthy_program_stays_as_it_is(exported, values, healthy):
     before = content(exported.program), content(exported.specification.program)
-    for kind, places in possible(exported.specification).items():
+    for kind, places in possible(exported.specification, KINDS).items():
         plant(exported, Fault(kind, places[0]))
     assert (content(exported.program), content(exported.specification.program)) == before
     after = values(exported)

@@ -269,3 +269,62 @@ def test_a_wrong_scale_of_rounded_weights_is_named_beside_the_float_file(save, n
     wrong = [one for one in nb.inspect(product("b.onnx", 2), against=whole).findings if one.blame == "file"]
     assert [one.key for one in wrong] == ["/weights"]
     assert not [one for one in nb.inspect(product("a.onnx", 1), against=whole).findings if one.blame != "runtime"]
+
+
+@pytest.fixture
+def branched(save, node):
+    """Write a file of a comparison and what one of two numbers adds to an exponential of an input."""
+
+    def make(name, comparison="Less", reads="large", gate="tanh", draws=False):
+        nodes = [
+            node(comparison, ["x", "half"], ["below"], name="/below"),
+            node("Where", ["below", "low", "high"], ["chosen"], name="/chosen"),
+            node("Exp", ["x"], ["large"], name="/large"),
+            node("Tanh", ["x"], ["tanh"], name="/tanh"),
+            node("Sub", ["large", gate], ["apart"], name="/apart"),
+            node("Mul", ["chosen", reads], ["part"], name="/part"),
+            node("Mul", ["part", "apart"], ["gated"], name="/gated"),
+            node("Add", ["x", "gated"], ["y"], name="/sum"),
+        ]
+        if draws:
+            nodes[3] = node("RandomUniformLike", ["x"], ["tanh"], name="/noise")
+        given = {"half": np.float32(0.3), "low": np.float32(-1), "high": np.float32(2)}
+        return save(nodes, {"x": [1, 90]}, ["y"], given, name=name)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("change", "key", "words"),
+    [
+        (
+            {"comparison": "Greater"},
+            "/below",
+            "computes something else than /below (Less)",
+        ),
+        ({"gate": "large"}, "/apart", "it does not read 'tanh', as /apart there does"),
+        ({"reads": "tanh"}, "/part", "it does not read 'large', as /part there does"),
+        ({"draws": True}, "/noise", "draws at random, and nothing in a.onnx does"),
+    ],
+)
+def test_flags_inputs_and_draws_are_compared(branched, change, key, words):
+    report = nb.inspect(branched("b.onnx", **change), against=branched("a.onnx"))
+    assert (report.first.key, report.first.blame) == (key, "file")
+    assert words in report.first.statement
+
+
+def test_attributes_of_what_is_made_of_constants_are_compared(save, node):
+    weight = np.random.default_rng(4).standard_normal((5, 5)).astype(np.float32)
+
+    def turned(name, **order):
+        nodes = [
+            node("Transpose", ["w"], ["t"], name="/turn", **order),
+            node("MatMul", ["x", "t"], ["y"], name="/product"),
+        ]
+        return save(nodes, {"x": [1, 4, 5]}, ["y"], {"w": weight}, name=name)
+
+    right = turned("a.onnx", perm=[1, 0])
+    (found,) = nb.inspect(turned("b.onnx", perm=[0, 1]), against=right).findings
+    assert (found.key, found.blame) == ("/turn", "file")
+    assert "the attribute perm is [0, 1] in place of [1, 0]" in found.statement
+    assert nb.inspect(turned("c.onnx"), against=right).findings == ()  # the default says the same

@@ -6,6 +6,7 @@ import pytest
 
 import kokoro_nb as nb
 from kokoro_nb.errors import InputError
+from kokoro_nb.inspection.file_run import examined
 from kokoro_nb.inspection.float16_mend import converted, float16_mend
 from kokoro_nb.inspection.onnx_file import read_onnx
 from kokoro_nb.inspection.onnx_session import run_session, session_of
@@ -42,7 +43,7 @@ def pitch():
 
 def test_the_running_phase_stays_float32_by_itself(source, pitch, tmp_path):
     file = read_onnx(source)
-    found = float16_mend(file, pitch, tmp_path / "mended.onnx", limit=30.0)
+    found = float16_mend(examined(file, pitch), tmp_path / "mended.onnx", limit=30.0)
     assert found.plain < 30
     assert found.mended >= 30
     assert {"/cumsum", "/phase", "/sin"} <= set(found.kept)
@@ -61,7 +62,7 @@ def test_the_running_phase_stays_float32_by_itself(source, pitch, tmp_path):
 def test_no_node_is_kept_where_float16_is_enough(save, node, tmp_path):
     path = save([node("Tanh", ["x"], ["y"], name="/tanh")], {"x": [4, 8]}, ["y"])
     x = {"x": np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)}
-    found = float16_mend(read_onnx(path), x, tmp_path / "half.onnx")
+    found = float16_mend(examined(read_onnx(path), x), tmp_path / "half.onnx")
     assert found.kept == ()
     assert found.plain == found.mended
     assert "None of the 1 nodes has to be in float32" in str(found)
@@ -85,7 +86,8 @@ def test_inspect_writes_the_mended_file_and_says_what_stays(source, pitch, tmp_p
 
 def test_no_more_is_asked_than_float32_itself_reaches(save, node, tmp_path):
     path = save([node("Mul", ["x", "k"], ["y"], name="/mul")], {"x": [2]}, ["y"], {"k": np.float32(1 / 3)})
-    found = float16_mend(read_onnx(path), {"x": np.array([0.1, 0.3], np.float32)}, tmp_path / "m.onnx", limit=400.0)
+    seen = examined(read_onnx(path), {"x": np.array([0.1, 0.3], np.float32)})
+    found = float16_mend(seen, tmp_path / "m.onnx", limit=400.0)
     assert 100 < found.limit < 200
     assert found.kept == ("/mul",)
 
@@ -93,10 +95,12 @@ def test_no_more_is_asked_than_float32_itself_reaches(save, node, tmp_path):
 def test_what_is_not_finite_or_draws_is_refused(save, node, tmp_path):
     nodes = [node("Log", ["x"], ["y"])]
     with pytest.raises(InputError, match="is not finite as it is"):
-        float16_mend(read_onnx(save(nodes, {"x": [2]}, ["y"])), {"x": np.zeros(2, np.float32)}, tmp_path / "m.onnx")
-    drawn = save([node("RandomNormalLike", ["x"], ["y"])], {"x": [2]}, ["y"], name="drawn.onnx")
+        nb.inspect(save(nodes, {"x": [2]}, ["y"]), {"x": np.zeros(2, np.float32)}, mend=tmp_path / "m.onnx")
+    nodes = [node("RandomNormalLike", ["x"], ["noise"]), node("Add", ["x", "noise"], ["y"])]
+    drawn = save(nodes, {"x": [2]}, ["y"], name="drawn.onnx")
     with pytest.raises(InputError, match="draws at random"):
-        float16_mend(read_onnx(drawn), {"x": np.ones(2, np.float32)}, tmp_path / "m.onnx")
+        nb.inspect(drawn, {"x": np.ones(2, np.float32)}, mend=tmp_path / "m.onnx")
+    assert not (tmp_path / "m.onnx").exists()
 
 
 def test_indices_that_float16_cannot_hold_stay_float32(save, node, tmp_path):
@@ -107,7 +111,8 @@ def test_indices_that_float16_cannot_hold_stay_float32(save, node, tmp_path):
         node("Gather", ["data", "index"], ["y"], name="/gather"),
     ]
     file = read_onnx(save(nodes, {"x": [3]}, ["y"], constants))
-    found = float16_mend(file, {"x": np.array([1, 500, 69_999], np.float32)}, tmp_path / "mended.onnx", limit=30.0)
+    seen = examined(file, {"x": np.array([1, 500, 69_999], np.float32)})
+    found = float16_mend(seen, tmp_path / "mended.onnx", limit=30.0)
     assert found.plain == float("-inf"), "the runtime alone keeps the product in float32, and gives the right values"
     assert "/place" in found.kept
     assert found.mended >= 30

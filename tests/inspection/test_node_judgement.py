@@ -5,8 +5,9 @@ import pytest
 from onnx import helper
 
 from kokoro_nb.inspection.node_judgement import compared, judged_outputs
-from kokoro_nb.inspection.rounding_limits import gamma, spacing
-from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, dtypes_of
+from kokoro_nb.inspection.rounding_limits import rounding_limits
+from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, computed, dtypes_of
+from kokoro_nb.locate.rounding_bound import spacing
 
 
 def test_an_integer_beside_a_tie_may_be_either():
@@ -34,15 +35,48 @@ def test_the_spacing_of_floats_is_that_of_numpy():
     assert spacing(np.array([1.0]), np.dtype("float32"))[0] == 2.0**-23
 
 
-def test_the_bound_of_a_sum_grows_with_its_length_and_holds():
+def _limits(node, *inputs, opset=18):
+    call = OnnxCall(node, {"": opset, "com.microsoft": 1}, dtypes_of(inputs))
+    exact = computed(call, inputs)
+    return np.asarray(rounding_limits(call, inputs, exact, 0, np.dtype("float32"))), exact[0]
+
+
+@pytest.mark.parametrize("length", [10, 1000, 100_000])
+@pytest.mark.parametrize("mean", [0, 1])
+def test_the_bound_of_a_sum_of_products_holds_in_order_and_is_not_much_more(length, mean):
     random = np.random.default_rng(0)
-    for length in (10, 1000, 100_000):
-        terms = random.standard_normal((20, length)).astype(np.float32)
-        exact = terms.astype(np.float64).sum(axis=1)
-        ordered = np.cumsum(terms, axis=1)[:, -1].astype(np.float64)  # in order, in float32
-        bound = gamma(length, 2.0**-24) * np.abs(terms.astype(np.float64)).sum(axis=1)
-        assert (np.abs(ordered - exact) <= bound).all()
-    assert gamma(4, 2.0**-24) < 5 * 2.0**-24
+    terms = mean + random.standard_normal((20, length)).astype(np.float32)
+    ordered = np.cumsum(terms, axis=1)[:, -1:].astype(np.float64)  # in order, in float32
+    limits, exact = _limits(helper.make_node("MatMul", ["a", "b"], ["y"]), terms, np.ones((length, 1), np.float32))
+    assert (np.abs(ordered - exact) <= limits).all()
+    assert limits.max() < 1e-3 * np.abs(exact).max()
+
+
+@pytest.mark.parametrize("operator", ["Gemm", "FusedMatMul"])
+def test_a_product_has_the_bound_of_its_factors_inside(operator):
+    a, b = np.random.default_rng(0).standard_normal((2, 8, 8)).astype(np.float32)
+    domain = "com.microsoft" if operator == "FusedMatMul" else ""
+    scaled = helper.make_node(operator, ["a", "b"], ["y"], alpha=-64.0, domain=domain)
+    plain = helper.make_node("MatMul", ["a", "b"], ["y"])
+    np.testing.assert_allclose(_limits(scaled, a, b)[0], 64 * _limits(plain, a, b)[0], rtol=1e-12)
+
+
+def test_the_function_of_a_fused_product_does_not_hide_how_much_it_sums():
+    x, w = (np.random.default_rng(0).standard_normal(shape).astype(np.float32) for shape in ((1, 64, 20), (4, 64, 3)))
+    plain, right = _limits(helper.make_node("Conv", ["x", "w"], ["y"]), x, w)
+    clip = {"activation": "Clip", "activation_params": [-0.5, 0.5], "domain": "com.microsoft"}
+    fused, clipped = _limits(helper.make_node("FusedConv", ["x", "w"], ["y"], **clip), x, w)
+    assert np.abs(clipped).max() == 0.5 < np.abs(right).max()
+    assert (fused > 0.2 * plain).all()
+
+
+@pytest.mark.parametrize("attributes", [{}, {"reverse": 1}, {"exclusive": 1}, {"reverse": 1, "exclusive": 1}])
+def test_a_running_sum_is_bounded_in_its_direction(attributes):
+    x = np.linspace(1, 2, 300, dtype=np.float32)[None]
+    limits, exact = _limits(helper.make_node("CumSum", ["x", "axis"], ["y"], **attributes), x, np.array(1))
+    order = np.argsort(np.abs(exact[0]), kind="stable")
+    assert (np.diff(limits[0][order]) >= 0).all(), "the further the sum has come, the more"
+    assert limits[0][order[-1]] > 10 * limits[0][order[1]]
 
 
 def test_every_output_of_a_node_counts():

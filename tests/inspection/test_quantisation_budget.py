@@ -2,6 +2,7 @@
 
 import numpy as np
 import onnx
+import onnxruntime as ort
 import pytest
 import torch
 
@@ -110,6 +111,25 @@ def test_values_under_other_names_have_the_same_budget(quantised, inputs, tmp_pa
     before, after = (_budget(one, inputs) for one in (quantised / "qdq.onnx", tmp_path / "renamed.onnx"))
     assert after.layers == before.layers
     assert [one.level for one in after.values] == [one.level for one in before.values]
+
+
+def test_a_fused_layer_has_the_budget_of_what_it_is_fused_from(quantised, inputs, tmp_path):
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = str(tmp_path / "fused.onnx")
+    ort.InferenceSession(quantised / "dynamic.onnx", options, providers=["CPUExecutionProvider"])
+    fused, plain = (_budget(one, inputs) for one in (tmp_path / "fused.onnx", quantised / "dynamic.onnx"))
+    (layer,) = [one for one in fused.layers if one.operator == "com.microsoft.DynamicQuantizeMatMul"]
+    (same,) = [one for one in plain.layers if one.operator == "MatMulInteger"]
+    assert (layer.weights, layer.rounding) == pytest.approx((same.weights, same.rounding), rel=0.01)
+    assert layer.signal == pytest.approx(same.signal, rel=1e-3)
+
+
+def test_what_a_layer_on_integers_cuts_is_said_of_the_integers(quantised, inputs):
+    values = {one.name: one for one in _budget(quantised / "qoperator.onnx", {"x": inputs["x"] * 4}).values}
+    (cut,) = [one for one in values.values() if one.after == "conv0_quant"]
+    assert cut.clipped > 0.01
+    assert cut.name in {name for node in onnx.load(quantised / "qoperator.onnx").graph.node for name in node.output}
 
 
 def _budget(path, inputs):

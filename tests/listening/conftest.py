@@ -19,7 +19,7 @@ DIMS = {
 }
 
 
-def _checkpoint(seed=0):
+def whisper_checkpoint(seed=0):
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model = Whisper(ModelDimensions(**DIMS))
@@ -27,9 +27,9 @@ def _checkpoint(seed=0):
     return {"dims": dict(DIMS), "model_state_dict": model.state_dict()}
 
 
-def _parrot(tokens):
+def whisper_parrot(tokens):
     """A checkpoint that says `tokens`, one per position, whatever it hears: only positions reach its logits."""
-    content = _checkpoint()
+    content = whisper_checkpoint()
     state = content["model_state_dict"]
     for name, tensor in state.items():
         if name.startswith("decoder.blocks") and name.endswith(
@@ -46,18 +46,6 @@ def _parrot(tokens):
         position[place] = 100 * basis[kinds.index(token)]
         embedding[token] = 10 * basis[kinds.index(token)]
     return content
-
-
-@pytest.fixture(scope="session")
-def whisper_checkpoint():
-    """A function that makes a checkpoint with random weights."""
-    return _checkpoint
-
-
-@pytest.fixture(scope="session")
-def whisper_parrot():
-    """A function that makes a checkpoint that says the given tokens."""
-    return _parrot
 
 
 @pytest.fixture

@@ -9,6 +9,8 @@ import whisper
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening import recogniser
 from kokoro_nb.listening.recogniser import load_whisper, whisper_available
+from tests.listening.conftest import whisper_checkpoint
+from tests.robustness.test_hostile import Payload
 
 
 def save(content, path):
@@ -30,7 +32,7 @@ def test_a_model_that_cannot_be_had_says_why(tmp_path, monkeypatch):
     assert whisper_available("base.en") is None
 
 
-def test_the_bundled_ear_has_a_name(tmp_path, monkeypatch, whisper_checkpoint):
+def test_the_bundled_ear_has_a_name(tmp_path, monkeypatch):
     monkeypatch.setitem(recogniser.BUNDLED, "mini", tmp_path / "whisper_mini.pt")
     assert "whisper_mini.pt is not in data/" in whisper_available("mini")
     with pytest.raises(InputError, match="is not in data/"):
@@ -75,14 +77,14 @@ def test_an_unknown_name_is_refused():
         ({"n_text_ctx": 10**9}, "do not make up the model"),
     ],
 )
-def test_bad_dimensions_are_refused(changes, message, tmp_path, whisper_checkpoint):
+def test_bad_dimensions_are_refused(changes, message, tmp_path):
     content = whisper_checkpoint()
     content["dims"] |= changes
     with pytest.raises(InputError, match=message):
         load_whisper(save(content, tmp_path / "bad.pt"))
 
 
-def test_another_kind_of_file_is_refused(tmp_path, whisper_checkpoint):
+def test_another_kind_of_file_is_refused(tmp_path):
     for content in ([1, 2], {"dims": {}}, {"model_state_dict": {}}):
         with pytest.raises(InputError, match="is no whisper checkpoint"):
             load_whisper(save(content, tmp_path / "bad.pt"))
@@ -98,18 +100,8 @@ def test_another_kind_of_file_is_refused(tmp_path, whisper_checkpoint):
         load_whisper(tmp_path / "bad.pt")
 
 
-class Runs:
-    """Unpickling it would create a file."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return (open, (str(self.path), "w"))
-
-
-def test_code_in_a_checkpoint_does_not_run(tmp_path, whisper_checkpoint):
-    torch.save({**whisper_checkpoint(), "model_state_dict": Runs(tmp_path / "ran")}, tmp_path / "bad.pt")
+def test_code_in_a_checkpoint_does_not_run(tmp_path):
+    torch.save({**whisper_checkpoint(), "model_state_dict": Payload(tmp_path / "ran")}, tmp_path / "bad.pt")
     with pytest.raises(InputError, match="cannot be read as a file of tensors"):
         load_whisper(tmp_path / "bad.pt")
     assert not (tmp_path / "ran").exists()

@@ -16,6 +16,7 @@ from kokoro_nb.listening.transcript import (
     transcribe,
     word_error_rate,
 )
+from tests.listening.conftest import whisper_checkpoint, whisper_parrot
 
 
 def loaded(content, path):
@@ -29,7 +30,7 @@ def noise():
 
 
 @pytest.fixture(scope="module")
-def parrot(tmp_path_factory, whisper_parrot):
+def parrot(tmp_path_factory):
     tokens = get_tokenizer(False)
     start = tokens.timestamp_begin
     # <|0.00|> hello world <|0.80|> and the end
@@ -82,7 +83,7 @@ print(len(heard.words), torch.get_num_threads())
     assert done.stdout.split() == ["2", "7"], "numba begins its threads once in a process"
 
 
-def test_random_weights_and_a_repetition_are_not_believed(tmp_path, noise, whisper_checkpoint, whisper_parrot):
+def test_random_weights_and_a_repetition_are_not_believed(tmp_path, noise):
     heard = transcribe(loaded(whisper_checkpoint(), tmp_path / "tiny.pt"), noise, 24_000)
     assert not is_speech(heard)
     assert math.isnan(word_error_rate("hello world", heard))

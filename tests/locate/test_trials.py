@@ -1,5 +1,9 @@
 """Remedies: other forms compute the same, and what cures an export is measured on the runtime."""
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 import torch
@@ -174,6 +178,56 @@ def test_a_cure_is_allowed_what_rounding_makes_of_the_output_on_a_runtime(tmp_pa
     assert remedy.error_after > found.output.limit
     strict = diagnose(Sung(), inputs, "tvm-unfused", folder=tmp_path, limit=found.output.limit, remedies=True)
     assert {one.verdict for one in strict.remedies} == {"fail"}
+
+
+@dataclass(frozen=True)
+class Sick:
+    """A backend that shows no operators, and gives the negative of a program that it is sick of."""
+
+    of: Callable[[list[str], set[torch.dtype]], bool]
+    name: str = "sick"
+
+    def available(self):
+        return None
+
+    executes = available
+
+    def export(self, module, inputs, folder=None):
+        nodes = [node for node in module.specification.program.graph.nodes if node.op == "call_function"]
+        kinds = [str(node.target).split(".")[1] for node in nodes]
+        made = backend("eager").export(module, inputs)
+        return replace(made, program=(made.program, self.of(kinds, {node.meta["val"].dtype for node in nodes})))
+
+    def load(self, artifact):
+        program, sick = artifact.program
+        return Mock(spec=["run"], run=lambda x: {k: -v if sick else v for k, v in program.run(x).items()})
+
+
+class Stacked(nn.Module):
+    """More operators than are named where they are right alone."""
+
+    def forward(self, x):
+        x = F.gelu(torch.tanh(x))
+        for _ in range(10):
+            x = torch.sin(x) + 1
+        return F.instance_norm(x)
+
+
+@pytest.mark.parametrize(
+    ("of", "dtype", "culprits", "cure"),
+    [
+        (lambda kinds, _: {"gelu", "tanh"} <= {*kinds}, "float32", 1, "other form"),
+        (lambda kinds, dtypes: len(kinds) > 20 and torch.float16 in dtypes, "float16", 0, "setting"),
+        (lambda kinds, _: len(kinds) > 20 and kinds[-1] == "instance_norm", "float32", 0, "patch"),
+    ],
+)
+def test_where_no_mechanism_is_known_every_generic_change_is_tried(of, dtype, culprits, cure):
+    found = diagnose(Stacked(), {"x": X.to(getattr(torch, dtype))}, Sick(of), remedies=True, method="bisection")
+    assert len(found.culprits) == culprits
+    assert {one.mechanism.name for one in found.culprits} <= {"operators joined"}
+    assert (found.remedies[-1].kind, found.remedies[-1].verdict) == (cure, "pass")
+    assert "pass" not in {one.verdict for one in found.remedies[:-1]}
+    assert culprits or found.next_step.startswith("apply what cures it")
 
 
 def test_there_is_nothing_to_cure_in_what_is_right():

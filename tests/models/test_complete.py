@@ -3,8 +3,6 @@ from collections import Counter
 import pytest
 import torch
 
-from kokoro_nb.backends import BACKENDS
-from kokoro_nb.backends.base import absence
 from kokoro_nb.backends.exported import export_program, snapshot
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import noise, stages, token_cuts
@@ -13,6 +11,7 @@ from kokoro_nb.models.complete import CompleteStage, complete_inputs
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.static_buffers import widened
 from kokoro_nb.traces.parity import compare
+from tests.backends.small import present
 
 FEATURES = ("asr", "f0", "n")
 
@@ -136,12 +135,7 @@ def test_the_exported_graph_has_no_packed_sequence_and_asks_no_value(shallow, in
 
 @pytest.mark.parametrize("name", ["onnxruntime", pytest.param("executorch-xnnpack", marks=pytest.mark.slow)])
 def test_the_features_come_out_of_a_runtime_the_same(name, short, tmp_path):
-    backend = BACKENDS[name]
-    reason = absence(backend)
-
-    if reason:
-        pytest.skip(reason)
-    stage, given = short
+    backend, (stage, given) = present(name), short
     with torch.no_grad():
         expected = dict(zip(stage.output_names, stage(**given), strict=True))
     with patched(stage, ("constant_scale",)):

@@ -114,17 +114,6 @@ def test_explicit_noise_reads_the_noise_that_is_given(narrow, narrow_case, refer
             assert not torch.equal(narrow.model.decoder(*inputs).reshape(-1), reference)
 
 
-def test_explicit_and_signal_noise_exclude_each_other(narrow):
-    words = "The patches 'explicit_noise' and 'signal_noise' exclude each other; choose one"
-    with (
-        patched(narrow.model, ("explicit_noise",)),
-        pytest.raises(InputError, match=words),
-        patched(narrow.model, ("signal_noise",)),
-    ):
-        pass
-    assert active() == ()
-
-
 def test_a_module_in_which_nothing_would_change_is_refused(narrow):
     with pytest.raises(InputError, match=r"^A Linear holds nothing that .* would change; give a Kokoro"):
         patched(nn.Linear(2, 2), EXPORT_PATCHES).__enter__()

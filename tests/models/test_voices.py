@@ -74,14 +74,12 @@ NO_NAME = r"is no name of a voice; use letters, digits and _, or the path of a \
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("seeded:1:-1+seeded:2:1", SHARES),
         ("seeded:1:nan+seeded:2:1", SHARES),
         ("seeded+am_adam:much", r"'am_adam:much' is no part of a blend; write it as name:share"),
         ("af_heart", "The weights 'narrow' have no voice 'af_heart'; use 'seeded' or 'seeded:1'"),
         ("../secret", NO_NAME),
         ("seeded+", NO_NAME),
         ("no/absent.pt", r"There is no file .*absent\.pt; check the path"),
-        ("no/absent.safetensors", r"There is no file .*absent\.safetensors; check the path"),
     ],
 )
 def test_what_is_no_voice_is_refused(narrow, name, told):

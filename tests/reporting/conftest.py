@@ -2,8 +2,13 @@
 
 import shutil
 
+import nbformat
 import numpy as np
 import pytest
+from nbformat.v4 import new_notebook
+
+from kokoro_nb.reporting.runs import RunRecord, write_run
+from kokoro_nb.storage import file_digest
 
 SR = 24_000
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -68,3 +73,14 @@ def violations():
         return sorted(names)
 
     return found
+
+
+def keep_run(folder, cells, status="passed", error="", seconds=1.0):
+    """Write an executed notebook into a folder of its name, with the record of its run, which is returned."""
+    folder.mkdir(parents=True, exist_ok=True)
+    name = f"{folder.name}.ipynb"
+    nbformat.write(new_notebook(cells=cells), folder / name)
+    files = {name: file_digest(folder / name)}
+    run = RunRecord(folder.name, status, "key", {}, "2026-11-21T09:44:07+00:00", seconds, error, files=files)
+    write_run(folder, run)
+    return run

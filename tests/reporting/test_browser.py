@@ -2,16 +2,14 @@
 
 import shutil
 
-import nbformat
 import numpy as np
 import pytest
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 
 from kokoro_nb.markup import ORDER, Fragment, chip, table
 from kokoro_nb.reporting.logbook import Logbook
 from kokoro_nb.reporting.report_files import Report
-from kokoro_nb.reporting.runs import RunRecord, write_run
-from kokoro_nb.storage import file_digest
+from tests.reporting.conftest import keep_run
 
 PROSE = (
     "# Is it right?\n\nA question.\n\n```python\n"
@@ -40,9 +38,7 @@ def report(tmp_path_factory):
     outputs = [new_output("display_data", {"text/html": one._repr_html_(), "text/plain": "one"}) for one in shown]
     outputs.append(new_output("stream", name="stdout", text="z" * 400))
     made = [new_markdown_cell(PROSE), new_code_cell("run()", outputs=outputs, execution_count=1)]
-    nbformat.write(new_notebook(cells=made), folder / "01_all.ipynb")
-    whole = {"01_all.ipynb": file_digest(folder / "01_all.ipynb")}
-    write_run(folder, RunRecord("01_all", "passed", "key", {}, "2026-11-21T09:44:07+00:00", 1.0, files=whole))
+    keep_run(folder, made)
     Report(root / "run", root / "report").close()
     moved = tmp_path_factory.mktemp("attachment") / "moved"
     shutil.move(root / "report", moved)

@@ -4,17 +4,16 @@ import re
 from dataclasses import replace
 from hashlib import sha256
 
-import nbformat
 import pytest
 from bs4 import BeautifulSoup
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Finding, write_findings
 from kokoro_nb.markup import resource
 from kokoro_nb.reporting.report_files import Report
-from kokoro_nb.reporting.runs import RunRecord, write_run
-from kokoro_nb.storage import file_digest
+from kokoro_nb.reporting.runs import write_run
+from tests.reporting.conftest import keep_run
 
 BAD = "<script>alert(1)</script><img src=http://example.org/x onerror=alert(1)>"
 SOUND = '<audio controls src="data:audio/flac;base64,QUJD"></audio>'
@@ -25,15 +24,9 @@ def cells(*more):
 
 
 def keep(folder, name, notebook_cells, findings, status="passed", error=""):
-    folder = folder / name
-    folder.mkdir(parents=True)
-    nbformat.write(new_notebook(cells=notebook_cells), folder / f"{name}.ipynb")
     about = {"weights": "narrow", "parameters": {"text": BAD}, "versions": {"torch": "2"}, "commit": "abc"}
-    write_findings(folder / "findings.json", findings, notebook=name, **about)
-    files = {f"{name}.ipynb": file_digest(folder / f"{name}.ipynb")}
-    run = RunRecord(name, status, "key", {}, "2026-11-21T09:44:07+00:00", 72.4, error, files=files)
-    write_run(folder, run)
-    return run
+    write_findings(folder / name / "findings.json", findings, notebook=name, **about)
+    return keep_run(folder / name, notebook_cells, status, error, 72.4)
 
 
 @pytest.fixture

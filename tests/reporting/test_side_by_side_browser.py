@@ -2,15 +2,13 @@
 
 import shutil
 
-import nbformat
 import numpy as np
 import pytest
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 
 from kokoro_nb.reporting.logbook import Logbook
 from kokoro_nb.reporting.report_files import Report
-from kokoro_nb.reporting.runs import RunRecord, write_run
-from kokoro_nb.storage import file_digest
+from tests.reporting.conftest import keep_run
 
 SR, LENGTH = 24_000, 480_000  # longer than the slowest machine takes to switch five times
 RISING = 0.1 + 0.8 * np.arange(LENGTH) / LENGTH  # whoever hears a sample of it knows which
@@ -48,10 +46,7 @@ def keep(folder, versions):
     log.close()
     outputs = [new_output("display_data", {"text/html": shown._repr_html_(), "text/plain": repr(shown)})]
     code = new_code_cell("show()", outputs=outputs, execution_count=1)
-    name = f"{folder.name}.ipynb"
-    nbformat.write(new_notebook(cells=[new_markdown_cell("# Is it heard?\n\nA question."), code]), folder / name)
-    files = {name: file_digest(folder / name)}
-    write_run(folder, RunRecord(folder.name, "passed", "k", {}, "2026-11-21T09:44:07+00:00", 1.0, files=files))
+    keep_run(folder, [new_markdown_cell("# Is it heard?\n\nA question."), code])
 
 
 @pytest.fixture(scope="module")

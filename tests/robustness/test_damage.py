@@ -5,10 +5,6 @@ import shutil
 
 import pytest
 
-from kokoro_nb.cache_keys import code_digest
-from kokoro_nb.reporting.sweep.cluster import CellTask, run_cell
-from kokoro_nb.reporting.sweep.grid import expand, read_spec
-from kokoro_nb.reporting.sweep.sweep_run import run_sweep
 from tests.robustness.conftest import cut, flip
 
 AGAIN = "the same command runs it again"
@@ -29,8 +25,6 @@ RECORD, LEFT = "Its record, run.json, is damaged", "Its results were changed or 
 # what is done to what 02_hit has left -> words of the report's sentence; of a damage that it does not see, the state
 DAMAGES = {
     "run record cut": (lambda s: cut(s.hit / "run.json"), RECORD),
-    "run record of another schema": (lambda s: change(s.hit / "run.json", schema=9), RECORD),
-    "run record that leads out of its folder": (lambda s: change(s.hit / "run.json", notebook="../../x"), RECORD),
     "run record of another notebook": (lambda s: shutil.copy(s.run_dir / "01_done" / "run.json", s.hit), RECORD),
     "run record edited": (lambda s: change(s.hit / "run.json", files={"02_hit.ipynb": "0" * 64}), LEFT),
     "findings cut": (lambda s: cut(s.hit / "findings.json"), LEFT),
@@ -53,39 +47,3 @@ def test_damage_is_reported_and_mended(workshop, name):
     elif expected != "not listed":
         assert shop.report() == ("completed", "")
     shop.resume(*((("01_done", "02_hit"), ()) if expected == "nothing" else ()))
-
-
-@pytest.fixture(scope="module")
-def swept(project, tmp_path_factory):
-    """A sweep of one cell, executed without a cluster."""
-    root = tmp_path_factory.mktemp("swept")
-    (root / "one.toml").write_text('notebook = "02"\n')
-    spec = read_spec(root / "one.toml")
-    (cell,) = expand(spec, project / "notebooks")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("KOKORO_NB_TALLY", str(root / "tally.txt"))
-        patch.setenv("KOKORO_NB_FAULT", str(root / "none.py"))
-        run_cell(CellTask(cell, root / "out" / "cells" / cell.name, code_digest()))
-    return root, spec, cell
-
-
-SWEPT = {
-    "table cut": ("../../results.parquet", "PAR1"),
-    "folder of a killed worker": ("../.cell.k1ll3d/run.json", "{"),
-}
-
-
-@pytest.mark.parametrize("name", SWEPT)
-def test_damage_to_a_sweep(swept, project, tmp_path, name):
-    from pyarrow import parquet
-
-    root, spec, cell = swept
-    file, text = SWEPT[name]
-    shutil.copytree(root / "out", tmp_path / "out")
-    path = tmp_path / "out" / "cells" / cell.name / file
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(text)
-    (result,) = run_sweep(spec, tmp_path / "out", folder=project / "notebooks")
-    assert (result.status, result.unchanged) == ("passed", True)
-    assert parquet.read_table(tmp_path / "out" / "results.parquet").num_rows == 1
-    assert [one.name for one in (tmp_path / "out" / "cells").iterdir()] == [cell.name]

@@ -16,8 +16,6 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from kokoro_nb.backends.artefacts import FileBackend
-from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.signature import TensorSpec
 from kokoro_nb.delivery.contract import Contract, Part, read_contract, write_contract
 from kokoro_nb.delivery.pipeline import read_table
@@ -197,32 +195,3 @@ def test_the_payload_is_alive(tmp_path):
     bare_pickle(tmp_path / "a.pth")
     pickle.loads((tmp_path / "a.pth").read_bytes())
     assert (tmp_path / "executed").exists()
-
-
-@dataclass(frozen=True)
-class Toy(FileBackend):
-    """A backend that writes a file of nothing."""
-
-    file = "model.toy"
-    packages = ()
-
-    def available(self):
-        return None
-
-    def write(self, exported, path, seconds):
-        path.write_bytes(b"model")
-        seconds["serialised"] = 0.0
-
-    def load(self, artifact):
-        raise NotImplementedError
-
-
-def test_what_a_killed_process_has_left_half_written_is_removed_from_the_cache(tmp_path):
-    given = {"input": torch.zeros(1, 2)}
-    exported, backend = export_program(torch.nn.Identity(), given), Toy("toy")
-    folder = backend.export(exported, given, tmp_path).folder
-    left = folder.with_name(f".{folder.name}.k1ll3d_x") / folder.name
-    left.mkdir(parents=True)
-    (left / "model.toy").write_bytes(b"mod")
-    assert backend.export(exported, given, tmp_path).cached
-    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == [folder.name]

@@ -20,7 +20,7 @@ from kokoro_nb.backends.mil.saved_program import load_program, operator_types
 from kokoro_nb.backends.qnn.assignment import all_nodes, read_onnx
 from kokoro_nb.backends.signature import TensorSpec
 from kokoro_nb.backends.taps import TapMap, read_taps, write_taps
-from kokoro_nb.delivery.contract import Contract, Part, read_contract, write_contract
+from kokoro_nb.delivery.contract import read_contract
 from kokoro_nb.delivery.pipeline import read_table
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Finding, read_findings, write_findings
@@ -32,6 +32,7 @@ from kokoro_nb.reporting.html import read_body
 from kokoro_nb.reporting.runs import RunRecord, read_run, read_run_or_damage, write_run
 from kokoro_nb.reporting.sweep.grid import read_spec
 from kokoro_nb.traces.operators import Operator
+from tests.robustness.test_hostile import delivery, table
 
 ROUNDS = 120
 SPEC = TensorSpec("x", (1, 2), "float32")
@@ -41,19 +42,6 @@ ODD = (
     *('"../../x"', '"nan"', '"\\ud800"', "[]", "{}", "[[1, 2], [3]]", '{"a": {"b": []}}', "[" * 500 + "]" * 500),
     *('"' + "x" * 10_000 + '"', '"<script>"', '"a\\nb"'),
 )
-
-
-def make_contract(folder):
-    folder.mkdir()
-    read_table_file(folder / "v.npy")
-    (folder / "m.onnx").write_bytes(b"model")
-    part = Part("onnxruntime", "m.onnx", (SPEC,), (SPEC,))
-    vocab, parts = {"a": 1, "b": 2}, {"duration": part}
-    write_contract(folder, Contract("w", 8, {"3s": 120}, 24_000, 600, "espeak", vocab, {"v": "v.npy"}, parts))
-
-
-def read_table_file(path):
-    np.save(path, np.zeros((510, 256), np.float32))
 
 
 def make_run(folder):
@@ -139,8 +127,8 @@ READERS = {
     "run record": Reader(make_run, use_run, file="run.json"),
     "findings": Reader(make_findings, lambda path: board(read_findings(path)[0])),
     "executed notebook": Reader(make_notebook, read_body, "in.ipynb"),
-    "contract": Reader(make_contract, read_contract, file="contract.json"),
-    "delivered voice": Reader(read_table_file, read_table, "in.npy"),
+    "contract": Reader(delivery, read_contract, file="contract.json"),
+    "delivered voice": Reader(table, read_table, "in.npy"),
     "list of operators": Reader(make_taps, read_taps, file="taps.json"),
     "sweep": Reader(make_sweep, read_spec, "in.toml"),
     "ONNX": Reader(make_onnx, lambda path: list(all_nodes(read_onnx(path).graph)), "in.onnx"),

@@ -1,20 +1,10 @@
 """The decoder as the studies look into it."""
 
-import numpy as np
 import pytest
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.patches import EXPORT_PATCHES
 from kokoro_nb.studies.decoder import decoder_program
-
-
-def test_the_decoder_from_har_has_its_inputs_and_its_reference(shallow, shallow_case):
-    made = decoder_program(shallow.model, shallow_case, 4)
-    assert "har" in made.inputs
-    (audio,) = made.reference.outputs.values()
-    assert audio.size == 4 * 600
-    assert np.isfinite(audio).all()
-    assert made.faults(3, 0) == made.faults(3, 0)
 
 
 def test_another_set_of_patches_is_another_program(shallow, shallow_case):

@@ -1,9 +1,11 @@
 """Norms, sums, transforms and gathers along axes, in the type of their inputs, whatever type the node would stash."""
 
+from dataclasses import replace
+
 import numpy as np
 
-from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall, meaning
-from kokoro_nb.inspection.value_types import Array, Input
+from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall, by_reference, meaning
+from kokoro_nb.inspection.value_types import Array, Input, Value
 
 
 @meaning("LayerNormalization")
@@ -42,6 +44,50 @@ def _instance_norm(call: OnnxCall, x: Array, scale: Array, bias: Array) -> Array
     variance = np.square(x - mean).mean(axis=axes, keepdims=True)
     shape = (1, -1) + (1,) * len(axes)
     return scale.reshape(shape) * (x - mean) / np.sqrt(variance + call.get("epsilon", 1e-5)) + bias.reshape(shape)
+
+
+@meaning("BatchNormalization")
+def _batch_norm(call: OnnxCall, x: Array, scale: Array, bias: Array, mean: Array, variance: Array) -> tuple[Input, ...]:
+    if call.get("training_mode", 0):
+        return tuple(by_reference(call, [x, scale, bias, mean, variance]))
+    shape = (1, -1) + (1,) * (x.ndim - 2)
+    factor = (scale / np.sqrt(variance + call.get("epsilon", 1e-5))).reshape(shape)
+    return ((x - mean.reshape(shape)) * factor + bias.reshape(shape),)
+
+
+@meaning("Softmax", "LogSoftmax", "Hardmax")
+def _softmax(call: OnnxCall, x: Array) -> Value:
+    """Of all axes from `axis` on as if they were one, before version 13."""
+    if call.opset >= 13:
+        return by_reference(call, [x])[0]
+    rows = x.reshape(int(np.prod(x.shape[: call.get("axis", 1) % x.ndim])), -1)
+    node = type(call.node)(op_type=call.node.op_type, input=["x"], output=["y"])
+    return np.asarray(by_reference(OnnxCall(node, {"": 13}), [rows])[0]).reshape(x.shape)
+
+
+@meaning("LpNormalization")
+def _lp_norm(call: OnnxCall, x: Array) -> Array:
+    norm = np.linalg.norm(x, call.get("p", 2), call.get("axis", -1), keepdims=True)
+    return np.divide(x, norm, out=np.zeros_like(x), where=norm != 0)
+
+
+@meaning("Resize", "Upsample")
+def _resize(call: OnnxCall, x: Array, *given: Input) -> Value:
+    """By the scales before version 11; a length is what float32 makes of length times scale."""
+    from onnx import helper
+
+    inputs = list(given)
+    if call.opset < 11:
+        inputs = [None, np.asarray(call.get("scales")) if not given else given[0]]
+        how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        node = helper.make_node("Resize", ["x", "", "scales"], ["y"], mode=call.get("mode", "nearest"), **how)
+        call = replace(call, node=node, opsets={"": 13})
+    if len(inputs) > 1 and inputs[1] is not None and np.size(inputs[1]):
+        scales = np.asarray(inputs[1])
+        lengths = np.take(x.shape, call.get("axes", range(x.ndim)))
+        least = np.floor(scales.astype(np.float32) * lengths.astype(np.float32))
+        inputs[1] = np.where(np.floor(scales * lengths) < least, np.nextafter(least / lengths, np.inf), scales)
+    return by_reference(call, [x, *inputs])[0]
 
 
 @meaning("GroupNormalization")

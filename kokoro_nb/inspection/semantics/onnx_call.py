@@ -137,7 +137,7 @@ def computed(call: OnnxCall, inputs: Several, dtype: Any = np.float64) -> list[V
     defined = MEANINGS.get((call.domain, call.node.op_type))
     try:
         with np.errstate(all="ignore"):
-            results = as_outputs(defined(call, *wide)) if defined else _by_reference(call, wide)
+            results = as_outputs(defined(call, *wide)) if defined else by_reference(call, wide)
     except NotDefined:
         raise
     except Exception as error:  # a third party's operator on another's file: anything can come
@@ -145,7 +145,7 @@ def computed(call: OnnxCall, inputs: Several, dtype: Any = np.float64) -> list[V
     return [widened(value, dtype) for value in results]
 
 
-def _by_reference(call: OnnxCall, inputs: Several) -> list[Value]:
+def by_reference(call: OnnxCall, inputs: Several) -> list[Value]:
     """Compute a node by onnx's reference implementation, in the types of `inputs`."""
     import onnx
     from onnx import helper

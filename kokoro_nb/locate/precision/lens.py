@@ -3,8 +3,8 @@
 Which operator of the float16 program is which of the float32 program is known exactly or not at all: see `matched`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from kokoro_nb.backends.taps import read_taps
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.precision.degradation import INPUT, PHASES, Lens, OperatorPrecision
 from kokoro_nb.traces import operators
-from kokoro_nb.traces.parity import compare
+from kokoro_nb.traces.parity import compare, of_peak
 
 OUTPUT = "output:"
 FLOATS = ("fp16", "fp32")
@@ -57,7 +57,19 @@ def lens(
     """
     full = converted(module, inputs, folder)
     half = converted(full.exported, inputs, folder, precision)
-    return examine(full.program, half.program, full.arrays, full.names)
+    reference = _Reference(full)
+    counterparts, unmatched = matched(full.program, half.program)
+    rows = []
+
+    def look(_type: str, _name: str, given: Mapping[str, Any], results: Mapping[str, np.ndarray]) -> None:
+        for place, (name, value) in enumerate(results.items()):
+            source = counterparts.get(name)
+            if source is not None and value.dtype != bool and value.size:
+                rows.append(reference.row(source, place, value, given))
+
+    outputs = zip(reference.outputs.items(), Interpreter(half.program).run(full.arrays, look).values(), strict=True)
+    compared = {name: compare(expected, value) for (name, expected), value in outputs}
+    return Lens(tuple(rows), compared, unmatched)
 
 
 @dataclass(frozen=True)
@@ -116,45 +128,12 @@ def _names(program: Any, places: Mapping[str, str]) -> dict[str, str]:
     return names | {name: operators.INPUT + name for name in program.functions["main"].inputs}
 
 
-def examine(
-    full: Any,
-    half: Any,
-    inputs: Mapping[str, np.ndarray],
-    names: Mapping[str, str] | None = None,
-) -> Lens:
-    """Compare a float16 program with the float32 program of the same module, result by result.
-
-    Parameters
-    ----------
-    full, half : coremltools.converters.mil.Program
-        The two, as `backends.coreml` saves them.
-    inputs : mapping
-        Array of each input, by the name and in the dtype that the programs have.
-    names : mapping, optional
-        Name of a result -> name of the eager operator; without it results go by their own names.
-    """
-    reference = _Reference(full, inputs)
-    counterparts, unmatched = matched(full, half)
-    rows = []
-
-    def look(_type: str, _name: str, given: Mapping[str, Any], results: Mapping[str, np.ndarray]) -> None:
-        for place, (name, value) in enumerate(results.items()):
-            source = counterparts.get(name)
-            if source is not None and value.dtype != bool and value.size:
-                rows.append(_row(reference, source, place, value, given, names or {}))
-
-    outputs = zip(reference.outputs.items(), Interpreter(half).run(inputs, look).values(), strict=True)
-    compared = {name: compare(expected, value) for (name, expected), value in outputs}
-    return Lens(tuple(rows), compared, unmatched)
-
-
 class _Reference:
-    """What the float32 program computes, in float32, and how far that is from float64."""
+    """What the float32 file computes, in float32, and how far that is from float64."""
 
-    def __init__(self, program: Any, inputs: Mapping[str, np.ndarray]) -> None:
-        self.inputs = inputs
-        self.double = Interpreter(program, FLOAT64)
-        self.values: dict[str, np.ndarray] = {}
+    def __init__(self, full: CoreMlFile) -> None:
+        self.names, self.double = full.names, Interpreter(full.program, FLOAT64)
+        self.values: dict[str, np.ndarray] = dict(full.arrays)
         self.floor: dict[str, float] = {}
         self.phase: dict[str, float] = {}
         doubles: dict[str, np.ndarray] = {}
@@ -170,42 +149,32 @@ class _Reference:
                     if kind in PHASES:
                         self.phase[name] = float(np.abs(given["x"]).max())
 
-        self.double.run(inputs, keep)
-        self.outputs = Interpreter(program, FLOAT32).run(inputs, measure)
+        self.double.run(full.arrays, keep)
+        self.outputs = Interpreter(full.program, FLOAT32).run(full.arrays, measure)
 
-
-def _row(
-    reference: _Reference,
-    source: Counterpart,
-    place: int,
-    value: np.ndarray,
-    given: Mapping[str, Any],
-    names: Mapping[str, str],
-) -> OperatorPrecision:
-    operation, name = source
-    results: list[np.ndarray] | None
-    if operation is None:  # an input, rounded: its cast is all there is
-        expected, results = reference.inputs[name], [reference.inputs[name]]
-    else:
-        expected, results = reference.values[name], reference.double.alone(operation, given)
-    whole = compare(expected, value)
-    alone = None if results is None else compare(results[place], value)
-    return OperatorPrecision(
-        name=names.get(name, name),
-        value=name,
-        type=INPUT if operation is None else operation.op_type,
-        dtype=str(value.dtype),
-        shape=value.shape,
-        peak=whole.peak,
-        floor=reference.floor.get(name, 0.0),
-        error=whole.of_peak,
-        local=None if alone is None else replace(alone, peak=whole.peak).of_peak,
-        inherited=None if results is None else compare(expected, results[place]).of_peak,
-        finite=whole.finite,
-        comparable=bool(np.isfinite(expected).all()),
-        phase=reference.phase.get(name),
-        reads=() if operation is None else tuple(read(operation)),
-    )
+    def row(self, source: Counterpart, place: int, value: np.ndarray, given: Mapping[str, Any]) -> OperatorPrecision:
+        """Compare a result of the float16 file, of an operator that was given these values."""
+        operation, name = source
+        expected = self.values[name]
+        # of an input, rounded, its cast is all there is
+        results = [expected] if operation is None else self.double.alone(operation, given)
+        whole = compare(expected, value)
+        return OperatorPrecision(
+            name=self.names.get(name, name),
+            value=name,
+            type=INPUT if operation is None else operation.op_type,
+            dtype=str(value.dtype),
+            shape=value.shape,
+            peak=whole.peak,
+            floor=self.floor.get(name, 0.0),
+            error=whole.of_peak,
+            local=None if results is None else of_peak(compare(results[place], value).max_error, whole.peak),
+            inherited=None if results is None else compare(expected, results[place]).of_peak,
+            finite=whole.finite,
+            comparable=bool(np.isfinite(expected).all()),
+            phase=self.phase.get(name),
+            reads=() if operation is None else tuple(read(operation)),
+        )
 
 
 def operations(program: Any) -> Iterator[Any]:
@@ -227,7 +196,7 @@ def read(operation: Any) -> Iterator[str]:
     Constants are left out, and in place of a truth value stands what it was computed from.
     """
     for variable in arguments(operation):
-        if variable.op is not None and _is_truth(variable):
+        if variable.op is not None and _dtype(variable) == "bool":
             yield from read(variable.op)
         else:
             yield variable.name
@@ -253,19 +222,20 @@ def matched(full: Any, half: Any) -> tuple[dict[str, Counterpart], tuple[str, ..
         Results that could not be matched: of these nothing can be said.
     """
     named = {operation.name: operation for operation in operations(full)}
+    moves = {_move(one, one.x.name): one for one in reversed(named.values()) if one.op_type in MOVED}
     counterparts: dict[str, Counterpart] = {}
     same: dict[str, str] = {}  # a value of the float16 program -> the one of the float32 program
     unmatched: list[str] = []
     for operation in operations(half):
         results = [variable.name for variable in operation.outputs]
         read = operation.x.name if operation.op_type in MOVED else ""
-        if operation.op_type == "cast" and _is_float(operation.x) and _is_float(operation.outputs[0]):
+        if operation.op_type == "cast" and _dtype(operation.x) in FLOATS and _dtype(operation.outputs[0]) in FLOATS:
             same[results[0]] = same.get(read, read)
             if operation.x.op is None:
                 counterparts[results[0]] = None, read
             continue
-        moved = _moved(operation, same.get(read, read), named.values()) if read else None
-        found = moved if read else named.get(operation.name.removesuffix(COPY))
+        move = _move(operation, same.get(read, read)) if read else ()
+        found = moves.get(move) if read else named.get(operation.name.removesuffix(COPY))
         if found is None or _kind(found) != _kind(operation):
             unmatched += results
             continue
@@ -279,24 +249,14 @@ def _kind(operation: Any) -> tuple[str, list[tuple[Any, ...]]]:
     return operation.op_type, [tuple(variable.shape) for variable in operation.outputs]
 
 
-def _moved(operation: Any, read: str, others: Iterable[Any]) -> Any:
-    """Return the operator of the float32 program that does the same to the value `read`; None if there is none."""
-    for other in others:
-        if other.op_type == operation.op_type and other.x.name == read:
-            if operation.op_type == "cast" and _is_float(other.outputs[0]) == _is_float(operation.outputs[0]):
-                return other
-            if operation.op_type == "transpose" and list(other.perm.val) == list(operation.perm.val):
-                return other
-    return None
+def _move(operation: Any, read: str) -> tuple[Any, ...]:
+    """Return what a cast or a transposition does, and to which value of the float32 program."""
+    if operation.op_type == "cast":
+        return read, _dtype(operation.outputs[0]) in FLOATS
+    return read, tuple(operation.perm.val)
 
 
-def _is_truth(variable: Any) -> bool:
+def _dtype(variable: Any) -> str:
     from coremltools.converters.mil.mil import types
 
-    return types.is_bool(variable.dtype)
-
-
-def _is_float(variable: Any) -> bool:
-    from coremltools.converters.mil.mil import types
-
-    return types.builtin_to_string(variable.dtype) in FLOATS
+    return str(types.builtin_to_string(variable.dtype))

@@ -12,6 +12,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.markup import number
 from kokoro_nb.storage import json_ready
 from kokoro_nb.traces.operators import Operator
+from kokoro_nb.traces.parity import of_peak
 from kokoro_nb.traces.trace import Tap, Trace
 
 if TYPE_CHECKING:
@@ -189,9 +190,7 @@ def _apart(given: Any, right: np.ndarray) -> float:
     with np.errstate(invalid="ignore", over="ignore"):
         gap = float(np.abs(np.subtract(given, right, dtype=kind)).max())
         peak = float(np.abs(right.astype(kind, copy=False)).max())
-    if gap == 0:
-        return 0.0
-    return gap / peak if peak else (math.nan if math.isnan(gap) else math.inf)
+    return of_peak(gap, peak)
 
 
 @dataclass(frozen=True)

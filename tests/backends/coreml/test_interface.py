@@ -1,7 +1,5 @@
 """What crosses the interface of a Core ML file: names, dtypes, shapes, as coremltools makes them."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -66,21 +64,6 @@ def test_results_are_the_callers_own():
     results = Interface({}, {"y": "a", "n": "b"}).from_file(file)
     assert (list(results), results["n"].dtype, np.isnan(results["y"])) == (["y", "n"], np.int32, [True])
     assert not np.shares_memory(results["y"], file["a"])
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.int16])
-def test_what_the_tool_takes_is_taken(dtype, run):
-    x = torch.arange(6).reshape(2, 3).to(dtype)
-    np.testing.assert_array_equal(run(Of(lambda x: x + 1), {"x": x})["output"], x.numpy() + 1)
-
-
-def test_what_the_tool_refuses_is_refused(coreml, tmp_path):
-    dtype = torch.uint8
-    failure = coreml.export(Of(lambda x: x + 1), {"x": torch.ones(2, dtype=dtype)}, tmp_path)
-    assert (failure.rung, failure.error) == ("lowered", "KeyError")
-    assert str(dtype) in failure.message
-    traced = replace(coreml, route="trace").export(Of(lambda x: x + 1), {"x": torch.ones(2, dtype=dtype)}, tmp_path)
-    assert traced.path.exists()
 
 
 def test_a_file_with_other_outputs_than_the_module_is_refused(coreml, spec_of, tmp_path):

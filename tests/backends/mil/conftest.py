@@ -168,6 +168,12 @@ def _check(kind, case):
     assert all(one.dtype == two.dtype for one, two in zip(once, strict, strict=True))
 
 
+def drawing(seed=0):
+    """Return a function that draws normal numbers of a shape, others at each call."""
+    generator = np.random.default_rng(seed)
+    return lambda *shape: generator.normal(size=shape).astype("float32")
+
+
 @pytest.fixture(scope="session")
 def mil():
     """Return functions: `run` an operator, `check` it against its case, `build` a program of it, or any `program`."""

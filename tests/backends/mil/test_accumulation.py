@@ -49,9 +49,6 @@ def test_running_sum_rounds_at_every_step_in_any_dtype():
         for i in range(1, 300):
             expected[:, i] = expected[:, i - 1] + x[:, i]
         np.testing.assert_array_equal(accumulation.running(torch.tensor(x), 1).numpy(), expected)
-    steps = torch.full((100_000,), 0.1)
-    assert abs(float(torch.cumsum(steps, 0)[-1]) - 1e4) < 1e-2  # torch adds in float64
-    assert abs(float(accumulation.running(steps, 0)[-1]) - 1e4) > 0.5
 
 
 @pytest.mark.parametrize(("left", "right"), [((2, 1, 3, 7), (4, 7, 2)), ((7,), (7, 2)), ((3, 7), (7,))])

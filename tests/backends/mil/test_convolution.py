@@ -4,13 +4,11 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-GENERATOR = np.random.default_rng(0)
+from tests.backends.mil.conftest import drawing
+
+_x = drawing()
 STRICT = 0.04  # some 40 products and sums of random sign
 CONVOLUTIONS = {1: (F.conv1d, F.conv_transpose1d), 2: (F.conv2d, F.conv_transpose2d), 3: (F.conv3d, F.conv_transpose3d)}
-
-
-def _x(*shape):
-    return GENERATOR.normal(size=shape).astype("float32")
 
 
 def _case(x, weight, strides=1, dilations=1, groups=1, padded=None, bias=None, transposed=False, **constants):

@@ -10,12 +10,9 @@ from kokoro_nb.backends.mil.operators import OPERATORS
 from kokoro_nb.backends.mil.operators.registry import OperatorSite
 from kokoro_nb.backends.mil.rounding import STRICT
 from kokoro_nb.errors import InputError
+from tests.backends.mil.conftest import drawing
 
-GENERATOR = np.random.default_rng(0)
-
-
-def _x(*shape):
-    return GENERATOR.normal(size=shape).astype("float32")
+_x = drawing()
 
 
 def _attention(query, key, value, attn_mask=None):

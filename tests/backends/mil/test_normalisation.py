@@ -5,13 +5,10 @@ import torch
 import torch.nn.functional as F
 
 from kokoro_nb.backends.mil.rounding import STRICT
+from tests.backends.mil.conftest import drawing
 
-GENERATOR = np.random.default_rng(0)
+_x = drawing()
 LOOSE = {"strict": 0.03}  # sums of some 20 terms, and their squares
-
-
-def _x(*shape):
-    return GENERATOR.normal(size=shape).astype("float32")
 
 
 X, IMAGE = _x(2, 3, 20), _x(2, 3, 4, 5)

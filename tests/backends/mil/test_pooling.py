@@ -4,12 +4,10 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-GENERATOR = np.random.default_rng(0)
+from tests.backends.mil.conftest import drawing
+
+_x = drawing()
 POOLS = {1: (F.max_pool1d, F.avg_pool1d), 2: (F.max_pool2d, F.avg_pool2d), 3: (F.max_pool3d, F.avg_pool3d)}
-
-
-def _x(*shape):
-    return GENERATOR.normal(size=shape).astype("float32")
 
 
 X1, X2, X3 = _x(2, 3, 11), _x(1, 2, 6, 7), _x(1, 2, 4, 5, 4)

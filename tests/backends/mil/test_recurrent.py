@@ -5,13 +5,10 @@ import pytest
 import torch
 
 from kokoro_nb.errors import InputError
+from tests.backends.mil.conftest import drawing
 
-GENERATOR = np.random.default_rng(0)
+_x = drawing()
 STEPS, BATCH, WIDE, HIDDEN = 5, 2, 3, 4
-
-
-def _x(*shape):
-    return GENERATOR.normal(size=shape).astype("float32")
 
 
 def _weights(gates):

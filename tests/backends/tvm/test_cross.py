@@ -10,8 +10,6 @@ from kokoro_nb.backends.base import Artifact, Failure
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.tvm import TvmCross
 from kokoro_nb.errors import InputError
-from kokoro_nb.models import stages
-from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 
 MACHINES = ("aarch64-linux", "arm64-macos", "metal", "opencl")
 ELF_AARCH64 = (b"\x7fELF", 183)  # e_machine of the ELF specification: EM_AARCH64
@@ -71,15 +69,3 @@ def test_a_compiler_that_ends_its_process_is_a_failure(exported, tmp_path):
     assert made.rung == "lowered"
     assert "TVM ended with SIGSEGV" in str(made)
     assert "tvm-metal-general" in str(made)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("machine", MACHINES)
-def test_the_decoder_is_built_for_it(machine, narrow, narrow_case, tmp_path):
-    with patched(narrow.model, EXPORT_PATCHES):
-        inputs = stages.from_har_inputs(narrow.model.decoder, narrow_case.decoder_inputs(8))
-        made = TvmCross(f"tvm-{machine}", machine=machine, matmul=machine != "metal").export(
-            stages.FromHarStage(narrow.model.decoder), inputs, tmp_path
-        )
-    _is_for(machine, made)
-    assert made.size > 5e6  # the weights are in it

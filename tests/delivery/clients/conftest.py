@@ -1,6 +1,8 @@
 """A model with a voice whose rows differ, and its deliveries, each made once."""
 
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -91,6 +93,12 @@ def tiny_programs(tmp_path_factory):
     _export(place / "quiet.onnx", ())
     _export(place / "drawn.onnx", ("exact_istft",), drawn=True)
     return place
+
+
+@pytest.fixture
+def folder(good, tmp_path):
+    """Return a copy of the folder `good` of the tests of a client, to be spoilt."""
+    return Path(shutil.copytree(good, tmp_path / "folder"))
 
 
 @pytest.fixture

@@ -119,14 +119,6 @@ def _moved(voiced, speed):
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_the_client_itself_says_what_pytorch_says(deliveries, voiced, client):
-    _require(client)
-    tables = [load_voice(voiced, request.voice) for request in _requests()]
-    rows = accept(voiced, client, deliveries(client), _requests(), tables)
-    assert all(row.durations == "equal" and row.from_har > 100 for row in rows)
-
-
-@pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("speak", [imitate, speak_in])
 def test_the_client_and_its_imitation_feed_what_the_contract_says(tmp_path, client, speak):
     if speak is speak_in:

@@ -105,11 +105,6 @@ def good(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def folder(good, tmp_path):
-    return Path(shutil.copytree(good, tmp_path / "folder"))
-
-
 def test_a_package_takes_any_length(good):
     stage = StageProgram(good / client.ALIGNMENT)
     for lasting in ([1], [2, 1, 3], [5] * 40):

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -115,11 +114,6 @@ def good(tmp_path_factory):
     source = {"linear_weights": [0.1] * 9, "linear_bias": 0.0}
     (folder / client.SOURCE).write_text(json.dumps(source), encoding="utf-8")
     return folder
-
-
-@pytest.fixture
-def folder(good, tmp_path):
-    return Path(shutil.copytree(good, tmp_path / "folder"))
 
 
 def test_it_is_chained_as_the_client_chains(good):

@@ -1,9 +1,6 @@
 """Folders for react-native-executorch: spoken from as the client does, and what deviates in them named."""
 
-import importlib.util
 import json
-import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,11 +21,8 @@ from kokoro_nb.delivery.clients.react_native_client import PREDICTOR, SYNTHESIZE
 from kokoro_nb.delivery.clients.speech_program import NoiseChoice
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.voices import load_voice
+from tests.delivery.clients import staged_modules as tiny
 from tests.delivery.clients.conftest import says_what_pytorch_says
-
-_spec = importlib.util.spec_from_file_location("staged_modules", Path(__file__).with_name("staged_modules.py"))
-tiny = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(tiny)
 
 CLIENT = "react-native-executorch"
 RULES = contract(CLIENT)
@@ -43,11 +37,6 @@ def good(tmp_path_factory):
     rows[:, 128] = 0.0
     rows.astype("<f4").tofile(folder / "voices" / "alto.bin")
     return folder
-
-
-@pytest.fixture
-def folder(good, tmp_path):
-    return Path(shutil.copytree(good, tmp_path / "folder"))
 
 
 def test_it_is_spoken_as_the_client_speaks(good):

@@ -2,11 +2,11 @@ import pytest
 import torch
 
 from kokoro_nb.backends import BACKENDS
-from kokoro_nb.backends.base import absence
 from kokoro_nb.models import stages, steps
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.static_buffers import widened
 from kokoro_nb.traces.parity import compare
+from tests.backends.small import present
 
 RUNTIMES = ["onnxruntime", pytest.param("executorch-xnnpack", marks=pytest.mark.slow)]
 
@@ -36,15 +36,9 @@ def _errors(name, folder, module, given, room):
     return errors
 
 
-def _skip_if_absent(name):
-    reason = absence(BACKENDS[name])
-    if reason:
-        pytest.skip(reason)
-
-
 @pytest.mark.parametrize("name", RUNTIMES)
 def test_pitch_and_energy_come_out_of_a_runtime_as_without_padding(name, shallow, prosody, tmp_path):
-    _skip_if_absent(name)
+    present(name)
     with torch.no_grad(), patched(shallow.model, EXPORT_PATCHES):
         for own, found in _errors(name, tmp_path, *prosody, room=6):
             assert found <= max(2 * own, 1e-5)  # the second: eager's own limit, where the runtime is bit for bit eager
@@ -52,7 +46,7 @@ def test_pitch_and_energy_come_out_of_a_runtime_as_without_padding(name, shallow
 
 @pytest.mark.parametrize("name", RUNTIMES)
 def test_durations_come_out_of_a_runtime_identical(name, shallow, tmp_path):
-    _skip_if_absent(name)
+    present(name)
     draw = torch.Generator().manual_seed(0)
     d = torch.randn(1, 6, shallow.model.predictor.lstm.input_size, generator=draw)
     stage, given = steps.DurationsStep(shallow.model), {"d": d, "speed": torch.ones(1)}

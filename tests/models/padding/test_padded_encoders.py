@@ -9,7 +9,6 @@ from kokoro_nb.models.steps import BertStep, DurationEncoderStep, DurationsStep,
 from kokoro_nb.traces.parity import compare
 
 LIMIT = 1e-5  # of the peak, in float32; some 1e-6 was measured
-BUCKETS = (32, 128, 512)
 
 
 @torch.no_grad()

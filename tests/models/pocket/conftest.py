@@ -1,14 +1,12 @@
 """The small PocketTTS, what the package itself says with it, and the same through our steps."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from kokoro_nb.models.pocket.generation import speak
-from kokoro_nb.models.pocket.pocket_architecture import load_pocket
 from kokoro_nb.models.pocket.pocket_steps import (
     draw_noise,
     eager_steps,
@@ -22,11 +20,6 @@ TEXT = "Hello world, this is a test."
 VOICE = 5  # embeddings of a voice, which come before the text
 SAMPLER = 4  # steps of the sampler: a wrong time does not show at one
 ROOM = 16  # tokens a call: voice and text take two calls, the second with room to spare
-
-
-@pytest.fixture(scope="session")
-def pocket():
-    return load_pocket()
 
 
 @pytest.fixture(scope="session")
@@ -71,17 +64,3 @@ def worst(found, expected):
         **{f"decoder {name}": (found.decoder[name], expected.decoder[name]) for name in expected.decoder},
     }
     return {name: of_peak(*pair) for name, pair in pairs.items()}
-
-
-@pytest.fixture(scope="session")
-def drive():
-    """Return the functions above: tests cannot import them from here."""
-    return SimpleNamespace(
-        package=say_package,
-        steps=say_in_steps,
-        worst=worst,
-        of_peak=of_peak,
-        text=TEXT,
-        said=what_to_say,
-        host=host_for,
-    )

@@ -19,18 +19,19 @@ from kokoro_nb.models.pocket.pocket_steps import (
     utterance,
     voice_prompt,
 )
+from tests.models.pocket.conftest import TEXT, host_for, of_peak, what_to_say
 
 FRAMES = 24
 
 
 @pytest.fixture(scope="module")
-def said(pocket, voice, drive):
-    return replace(drive.said(pocket, voice, FRAMES), sampler=2)
+def said(pocket, voice):
+    return replace(what_to_say(pocket, voice, FRAMES), sampler=2)
 
 
 @pytest.fixture(scope="module")
-def host(pocket, said, drive):
-    return drive.host(pocket, said, endless=False)
+def host(pocket, said):
+    return host_for(pocket, said, endless=False)
 
 
 @pytest.fixture(scope="module")
@@ -38,12 +39,12 @@ def steps(pocket, host):
     return eager_steps(step_modules(pocket, host))
 
 
-def test_it_ends_where_the_package_ends(pocket, said, host, steps, drive):
+def test_it_ends_where_the_package_ends(pocket, said, host, steps):
     expected, found = package_speech(pocket, said), speak(steps, host, said)
     assert host.earliest < len(expected.latents) < FRAMES
     assert found.latents.shape == expected.latents.shape
     assert found.stops.shape == expected.stops.shape
-    assert drive.of_peak(found.audio, expected.audio) < 1e-5
+    assert of_peak(found.audio, expected.audio) < 1e-5
     assert found.seconds == len(expected.latents) * 0.08
     later = speak(steps, replace(host, stop_above=host.stop_above + 100), said)  # the control: not listened to
     assert len(later.latents) == FRAMES
@@ -55,7 +56,7 @@ def test_the_end_is_not_listened_to_in_the_first_frames(pocket, said, host, step
     assert len(speak(steps, replace(eager, earliest=0), replace(said, after_stop=3)).latents) == 3
 
 
-def test_it_is_what_the_package_hands_to_its_users(pocket, drive):
+def test_it_is_what_the_package_hands_to_its_users(pocket):
     """`generate_audio` itself, threads and all, with our noise in the place of what it draws."""
     audio = 0.1 * torch.randn(5760, generator=torch.Generator().manual_seed(3))
     padded = torch.nn.functional.pad(audio, (0, 2400))  # ends on a pause, so that the package adds none
@@ -67,8 +68,8 @@ def test_it_is_what_the_package_hands_to_its_users(pocket, drive):
     finally:
         del pocket._encode_audio
     voice = torch.cat([pocket.flow_lm.bos_before_voice, heard["voice"]], dim=1)
-    said = utterance(pocket, drive.text, voice, seed=1)
-    host = drive.host(pocket, said, endless=False)
+    said = utterance(pocket, TEXT, voice, seed=1)
+    host = host_for(pocket, said, endless=False)
     pocket.max_decoder_frames_per_call = 1
     loop = pocket._autoregressive_generation
 
@@ -78,12 +79,12 @@ def test_it_is_what_the_package_hands_to_its_users(pocket, drive):
 
     pocket._autoregressive_generation = drawn
     try:
-        expected = pocket.generate_audio(state, drive.text)
+        expected = pocket.generate_audio(state, TEXT)
     finally:
         del pocket._autoregressive_generation
     found = speak(eager_steps(step_modules(pocket, host)), host, said)
     assert found.audio.shape == tuple(expected.shape)
-    assert drive.of_peak(found.audio, expected) < 1e-5
+    assert of_peak(found.audio, expected) < 1e-5
 
 
 def test_a_voice_prompt_is_what_the_package_reads(pocket):

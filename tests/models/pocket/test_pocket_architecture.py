@@ -6,20 +6,12 @@ import pytest
 import torch
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.pocket import flow_and_mimi, transformer
 from kokoro_nb.models.pocket.pocket_architecture import (
     LEARNT,
     load_pocket,
-    packaged_config,
     small_config,
     train_tokenizer,
 )
-
-
-def _names():
-    from pocket_tts.utils.config import CONFIGS_DIR
-
-    return sorted(path.stem for path in CONFIGS_DIR.glob("*.yaml"))
 
 
 def _same(model, other):
@@ -53,37 +45,6 @@ def test_it_is_small_and_says_what_it_holds(pocket):
     assert f"PocketTTS narrow (random, seed 0; {total / 1e6:.1f} M parameters" in pocket.weights_label
     assert not any(p.requires_grad for p in pocket.parameters())
     assert not pocket.training
-
-
-@pytest.mark.parametrize("name", _names())
-def test_every_configuration_of_the_package_has_a_decoder_that_the_step_knows(name):
-    config = packaged_config(name)["mimi"]
-    seanet = config.get("decoder_seanet") or config["seanet"]
-    assert (len(seanet["ratios"]), seanet["n_residual_layers"], seanet["pad_mode"]) == (3, 1, "constant")
-
-
-def test_every_weight_reaches_the_output():
-    model = load_pocket().requires_grad_(True)
-    ids = model.flow_lm.conditioner.prepare("Hello.")
-    draw = torch.Generator().manual_seed(0)
-    prompt = torch.cat(
-        [model.flow_lm.bos_before_voice, model._encode_audio(torch.randn(1, 1, 3840, generator=draw))], 1
-    )
-    embeddings = torch.cat([prompt, flow_and_mimi.TextEmbedding(model)(ids)], dim=1)
-    language, decoder = transformer.flow_lm_state(model, 40), transformer.mimi_state(model, 48)
-    length = torch.tensor([embeddings.shape[1]])
-    cache, position = flow_and_mimi.ConditioningBackbone(model)(embeddings, length, **language)
-    latent, total = model.flow_lm.bos_emb[None, None], torch.zeros(())
-    for _ in range(3):
-        condition, stop, cache, position = flow_and_mimi.FlowLmStep(model)(latent, cache, position)
-        x, begin, end = torch.randn(1, 8, generator=draw), torch.tensor([[0.25]]), torch.tensor([[0.5]])
-        latent = (x + flow_and_mimi.FlowStep(model)(condition, begin, end, x))[:, None]
-        audio, *rest = flow_and_mimi.MimiStep(model)(latent, **decoder)
-        decoder = dict(zip(decoder, rest, strict=True))
-        total = total + (audio * torch.randn(audio.shape, generator=draw)).sum() + stop.sum()
-    total.backward()
-    dead = [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()]
-    assert dead == []
 
 
 @pytest.mark.parametrize("text", ["Hello world.", "Grüße, 漢字!", "\u00a0ﬁ 🙂"])

@@ -9,13 +9,14 @@ from kokoro_nb.models.pocket import flow_and_mimi, transformer
 from kokoro_nb.models.pocket.flow_and_mimi import ConditioningStep, OtherConditioningStep
 from kokoro_nb.models.pocket.pocket_architecture import load_pocket, small_config
 from kokoro_nb.models.pocket.transformer import flow_lm_state
+from tests.models.pocket.conftest import of_peak, say_in_steps, say_package, worst
 
 FRAMES = 50
 
 
 @pytest.fixture(scope="module")
-def expected(pocket, voice, drive):
-    return drive.package(pocket, voice, FRAMES)
+def expected(pocket, voice):
+    return say_package(pocket, voice, FRAMES)
 
 
 def _shared_heads():
@@ -27,39 +28,28 @@ def _shared_heads():
     return config
 
 
-def _assert_the_same(found, expected, drive):
+def _assert_the_same(found, expected):
     assert found.language["position"] == expected.language["position"]
     assert found.decoder["position"] == expected.decoder["position"]
     read = int(expected.read["position"][0])
-    assert drive.of_peak(found.read["cache"][:, :, :read], expected.read["cache"][:, :, :read]) < 1e-6
-    assert [name for name, error in drive.worst(found, expected).items() if not error < 1e-5] == []
+    assert of_peak(found.read["cache"][:, :, :read], expected.read["cache"][:, :, :read]) < 1e-6
+    assert [name for name, error in worst(found, expected).items() if not error < 1e-5] == []
 
 
-def test_fifty_frames_are_the_package_s(pocket, voice, expected, drive):
-    _assert_the_same(drive.steps(pocket, voice, FRAMES), expected, drive)
+def test_fifty_frames_are_the_package_s(pocket, voice, expected):
+    _assert_the_same(say_in_steps(pocket, voice, FRAMES), expected)
     assert expected.latents.std() > 0.5  # and they are no constant
     assert abs(expected.latents[-1] - expected.latents[-2]).max() > 0.1
 
 
-def test_a_configuration_with_shared_heads_is_the_package_s_too(drive):
+def test_a_configuration_with_shared_heads_is_the_package_s_too():
     model = load_pocket(_shared_heads())
     voice = torch.randn(1, 5, model.flow_lm.dim, generator=torch.Generator().manual_seed(7))
-    _assert_the_same(drive.steps(model, voice, 10), drive.package(model, voice, 10), drive)
+    _assert_the_same(say_in_steps(model, voice, 10), say_package(model, voice, 10))
 
 
-def test_one_by_one_the_frames_are_the_package_s_too(pocket, voice, drive):
-    _assert_the_same(drive.steps(pocket, voice, 10, one_by_one=True), drive.package(pocket, voice, 10), drive)
-
-
-def test_another_position_shows(pocket, voice, expected, drive, monkeypatch):
-    step = flow_and_mimi.FlowLmStep.forward
-
-    def late(self, latent, cache, position):
-        condition, stop, cache, position = step(self, latent, cache, position + (position == 40))  # one too far, once
-        return condition, stop, cache, position
-
-    monkeypatch.setattr(flow_and_mimi.FlowLmStep, "forward", late)
-    assert drive.worst(drive.steps(pocket, voice, FRAMES), expected)["latents"] > 1e-3
+def test_one_by_one_the_frames_are_the_package_s_too(pocket, voice):
+    _assert_the_same(say_in_steps(pocket, voice, 10, one_by_one=True), say_package(pocket, voice, 10))
 
 
 def test_a_latent_of_nan_is_not_taken_for_the_first(pocket):

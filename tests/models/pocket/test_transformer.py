@@ -2,8 +2,7 @@ import copy
 
 import pytest
 import torch
-from pocket_tts.modules.stateful_module import StatefulModule, init_states
-from pocket_tts.modules.transformer import StreamingTransformer
+from pocket_tts.modules.stateful_module import init_states
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.pocket import transformer
@@ -40,34 +39,6 @@ def test_what_does_not_fit_is_left_out_or_refused():
     assert torch.equal(found, torch.cat([cache[:8], new[:2]]))
     with pytest.raises(RuntimeError, match="out of bounds"):
         transformer.written(cache, new, torch.tensor([8]), 3, "scatter")
-
-
-@pytest.fixture(params=[None, 1], ids=["own heads", "shared heads"])
-def layers(request):
-    """Return a transformer of two layers; with one pair of keys and values for all heads too, as small models have."""
-    torch.manual_seed(0)
-    made = StreamingTransformer(24, 3, 2, 0.5, 32, context=6, attn_dim=48, num_kv_heads=request.param).eval()
-    for name, module in made.named_modules():
-        if isinstance(module, StatefulModule):
-            module._module_absolute_name = name
-    return made.requires_grad_(False)
-
-
-@pytest.mark.parametrize("write", WRITES)
-def test_a_transformer_is_the_package_s_over_several_calls(layers, write):
-    package, heads = init_states(layers, 1, 20), layers.layers[0].self_attn.num_kv_heads
-    cache, position = torch.zeros(2, 2, 20, heads, 16), torch.tensor([0])
-    for call, tokens in enumerate((3, 1, 4, 1, 4)):
-        x = _random(1, tokens, 24, seed=call)
-        expected = layers(x, package)
-        for kept in package.values():
-            kept["offset"] += tokens
-        found, cache = transformer.run(layers, x, cache, position, tokens, write)
-        position = position + tokens
-        torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
-    for i, kept in enumerate(package.values()):
-        torch.testing.assert_close(cache[i, :, :13], kept["cache"][:, 0, :13], rtol=0, atol=1e-5)
-    assert not cache[:, :, 13:].any()
 
 
 @pytest.fixture

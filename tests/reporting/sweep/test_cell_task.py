@@ -8,6 +8,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.reporting.runs import read_run
 from kokoro_nb.reporting.sweep.cluster import CellError, CellTask, run_cell
 from kokoro_nb.reporting.sweep.grid import expand
+from tests.reporting.sweep.conftest import MEASURE, make_notebook, spec_of
 
 
 def order(folder, spec, root, **options):
@@ -15,10 +16,10 @@ def order(folder, spec, root, **options):
     return CellTask(cell, root / "cells" / cell.name, **{"package": code_digest(), **options})
 
 
-def test_a_cell_is_executed_in_a_folder_that_appears_whole_and_only_once(make_notebook, measure, spec_of, tmp_path):
+def test_a_cell_is_executed_in_a_folder_that_appears_whole_and_only_once(tmp_path):
     seen = "import os; assert os.path.samefile('.', out_dir); print(sorted(os.listdir('../..')))"
     spec = spec_of(tmp_path, 'notebook = "01"\n[fixed]\nnumber = 7')
-    asked = order(make_notebook(tmp_path, seen, measure), spec, tmp_path)
+    asked = order(make_notebook(tmp_path, seen, MEASURE), spec, tmp_path)
     run_cell(asked)
     run = read_run(asked.folder)
     assert (run.status, run.error, run.notebook, run.parameters) == ("passed", "", asked.cell.name, {"number": 7})
@@ -31,7 +32,7 @@ def test_a_cell_is_executed_in_a_folder_that_appears_whole_and_only_once(make_no
     assert read_run(asked.folder) == run, "what has passed is not begun again"
 
 
-def test_a_cell_that_takes_too_long_is_stopped(make_notebook, spec_of, tmp_path):
+def test_a_cell_that_takes_too_long_is_stopped(tmp_path):
     folder = make_notebook(tmp_path, "import time; time.sleep(60)")
     start = time.monotonic()
     asked = order(folder, spec_of(tmp_path, 'notebook = "01"'), tmp_path, timeout=2.5)
@@ -41,7 +42,7 @@ def test_a_cell_that_takes_too_long_is_stopped(make_notebook, spec_of, tmp_path)
     assert read_run(asked.folder).status == "timed out"
 
 
-def test_another_package_is_refused_before_anything_runs(make_notebook, spec_of, tmp_path):
+def test_another_package_is_refused_before_anything_runs(tmp_path):
     asked = order(make_notebook(tmp_path), spec_of(tmp_path, 'notebook = "01"'), tmp_path, package="another")
     with pytest.raises(InputError, match="The package of a worker is not the one that the sweep was started with"):
         run_cell(asked)

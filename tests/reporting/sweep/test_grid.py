@@ -6,6 +6,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.reporting.runs import content_key
 from kokoro_nb.reporting.selection import read_notebook
 from kokoro_nb.reporting.sweep.grid import expand, read_spec
+from tests.reporting.sweep.conftest import make_notebook, spec_of
 
 SPEC = """
 notebook = "01"
@@ -20,7 +21,7 @@ backend.tvm = ["tvm", "cuda"]
 """
 
 
-def test_every_combination_is_a_cell_once(make_notebook, spec_of, tmp_path):
+def test_every_combination_is_a_cell_once(tmp_path):
     cells = expand(spec_of(tmp_path, SPEC), make_notebook(tmp_path))
     values = [(cell.parameters["number"], cell.parameters["backend"]) for cell in cells]
     assert values == [(number, backend) for number in (1, 2) for backend in ("eager", "coreml", "tvm")]
@@ -33,7 +34,7 @@ def test_every_combination_is_a_cell_once(make_notebook, spec_of, tmp_path):
     assert (cell.label, cell.parameters, cell.resources) == ("01_tiny", {}, set())
 
 
-def test_a_cell_is_keyed_as_a_run_is(make_notebook, spec_of, tmp_path):
+def test_a_cell_is_keyed_as_a_run_is(tmp_path):
     folder = make_notebook(tmp_path)
     (cell,) = expand(spec_of(tmp_path, 'notebook = "01"\n[fixed]\nnumber = 3'), folder)
     notebook = read_notebook(folder / "01_tiny.ipynb")
@@ -44,7 +45,7 @@ def test_a_cell_is_keyed_as_a_run_is(make_notebook, spec_of, tmp_path):
     assert changed.key != cell.key
 
 
-def test_a_value_needs_its_resources_and_a_list_those_of_its_items(make_notebook, spec_of, tmp_path):
+def test_a_value_needs_its_resources_and_a_list_those_of_its_items(tmp_path):
     def needed(text):
         return [cell.resources for cell in expand(spec_of(tmp_path, text), make_notebook(tmp_path))]
 
@@ -55,7 +56,7 @@ def test_a_value_needs_its_resources_and_a_list_those_of_its_items(make_notebook
     assert needed(text) == [{"three"}, {"truth"}]
 
 
-def test_a_notebook_takes_what_it_declares_and_no_cell_comes_twice(make_notebook, spec_of, tmp_path):
+def test_a_notebook_takes_what_it_declares_and_no_cell_comes_twice(tmp_path):
     folder = make_notebook(tmp_path)
     make_notebook(tmp_path, parameters="number = 0", name="02_other")
     cells = expand(spec_of(tmp_path, SPEC.replace('"01"', '["01", "02"]')), folder)
@@ -66,12 +67,12 @@ def test_a_notebook_takes_what_it_declares_and_no_cell_comes_twice(make_notebook
 
 
 @pytest.mark.parametrize("value", ["../up", "ü" * 300, "", "."])
-def test_a_name_is_the_name_of_a_folder_whatever_the_value(make_notebook, spec_of, tmp_path, value):
+def test_a_name_is_the_name_of_a_folder_whatever_the_value(tmp_path, value):
     (cell,) = expand(spec_of(tmp_path, f'notebook = "01"\n[grid]\nfolder = ["{value}"]'), make_notebook(tmp_path))
     assert re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,98}", cell.name)
 
 
-def test_what_is_unknown_is_refused(make_notebook, spec_of, tmp_path):
+def test_what_is_unknown_is_refused(tmp_path):
     unknown = "No selected notebook has a parameter 'nummer'; they have: number"
     for text, told in (
         ('notebook = "01"\n[grid]\nnummer = [1]', unknown),
@@ -98,7 +99,7 @@ weights.narrow = "small"
 """
 
 
-def test_a_whole_sweep_is_read_and_what_is_not_said_is_left_at_once_and_without_limit(spec_of, tmp_path):
+def test_a_whole_sweep_is_read_and_what_is_not_said_is_left_at_once_and_without_limit(tmp_path):
     spec = spec_of(tmp_path, WHOLE)
     assert (spec.name, spec.notebooks, spec.retries, spec.timeout) == ("spec", ("01", "02_other"), 2, 30.5)
     assert spec.grid == {"backend": ("eager", "coreml"), "buckets": ([3, 10], [45])}
@@ -132,7 +133,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_sweep_is_reported_in_one_sentence(spec_of, tmp_path, name):
+def test_a_bad_sweep_is_reported_in_one_sentence(tmp_path, name):
     text, told = BAD[name]
     with pytest.raises(InputError) as caught:
         spec_of(tmp_path, text)

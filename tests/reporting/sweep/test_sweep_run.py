@@ -12,6 +12,7 @@ from kokoro_nb.reporting.runs import read_runs
 from kokoro_nb.reporting.sweep import cluster, sweep_run
 from kokoro_nb.reporting.sweep.grid import CellResult, expand
 from kokoro_nb.reporting.sweep.sweep_run import run_sweep
+from tests.reporting.sweep.conftest import MEASURE, make_notebook, spec_of
 
 parquet = pytest.importorskip("pyarrow.parquet")
 
@@ -42,10 +43,10 @@ def _package_as_it_is_now():
 
 
 @pytest.fixture(scope="module")
-def swept(tmp_path_factory, make_notebook, measure, spec_of):
+def swept(tmp_path_factory):
     """A sweep on two workers: the third cell kills one, the fourth fails once, others need what is nowhere."""
     root = tmp_path_factory.mktemp("swept")
-    folder = make_notebook(root, measure, FAULTS)
+    folder = make_notebook(root, MEASURE, FAULTS)
     spec = spec_of(root, TEXT.format(folder=root))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sweep_run, "resources_here", lambda wanted: {})
@@ -76,7 +77,11 @@ def test_what_passed_is_kept_and_what_is_no_longer_whole_is_executed_again(swept
     root, folder, spec, before = swept
     monkeypatch.setattr(sweep_run, "resources_here", lambda wanted: {})
     monkeypatch.setattr(sweep_run, "connected", _no_cluster)
+    (root / "out" / "cells" / ".cell.k1ll3d").mkdir()  # of a worker that was killed
+    (root / "out" / "results.parquet").write_text("PAR1")  # cut
     again = run_sweep(spec, root / "out", folder=folder)
+    assert not (root / "out" / "cells" / ".cell.k1ll3d").exists()
+    assert parquet.read_table(root / "out" / "results.parquet").num_rows == 12
     for old, new in zip(before, again, strict=True):
         assert new.unchanged == (old.status == "passed")
         assert (new.run, new.status) == (old.run, old.status)
@@ -107,12 +112,12 @@ def _no_cluster(*_):
     yield Client()
 
 
-def test_a_cell_that_the_scheduler_forgot_did_not_come_to_its_end(make_notebook, spec_of, tmp_path):
+def test_a_cell_that_the_scheduler_forgot_did_not_come_to_its_end(tmp_path):
     (cell,) = expand(spec_of(tmp_path, 'notebook = "01"'), make_notebook(tmp_path))
     assert sweep_run._result(cell, SimpleNamespace(status="cancelled"), tmp_path).status == "interrupted"
 
 
-def test_bad_input_is_reported_before_anything_runs(monkeypatch, make_notebook, spec_of, tmp_path):
+def test_bad_input_is_reported_before_anything_runs(monkeypatch, tmp_path):
     monkeypatch.setattr(sweep_run, "connected", lambda *_: pytest.fail("it was begun"))
     folder = make_notebook(tmp_path)
     spec = spec_of(tmp_path, 'notebook = "01"\n[grid]\nnumber = [1]')
@@ -129,7 +134,7 @@ def test_bad_input_is_reported_before_anything_runs(monkeypatch, make_notebook, 
         run_sweep(spec, tmp_path / "file" / "out", folder=folder)
 
 
-def test_no_scheduler_is_bad_input(monkeypatch, make_notebook, spec_of, tmp_path):
+def test_no_scheduler_is_bad_input(monkeypatch, tmp_path):
     monkeypatch.setattr(cluster, "PATIENCE", 1)
     with pytest.raises(InputError, match=r"No scheduler answers at tcp://127\.0\.0\.1:9; start one"):
         run_sweep(
@@ -138,7 +143,7 @@ def test_no_scheduler_is_bad_input(monkeypatch, make_notebook, spec_of, tmp_path
         )
 
 
-def test_the_command_tells_how_it_ended(monkeypatch, make_notebook, tmp_path, capsys):
+def test_the_command_tells_how_it_ended(monkeypatch, tmp_path, capsys):
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "kokoro_nb"\n')
     make_notebook(tmp_path)
     (tmp_path / "mine.toml").write_text('notebook = "01"\n[grid]\nnumber = [1, 2]')

@@ -6,6 +6,7 @@ from kokoro_nb.findings import Finding, write_findings
 from kokoro_nb.reporting.runs import RunRecord
 from kokoro_nb.reporting.sweep.grid import CellResult, expand
 from kokoro_nb.reporting.sweep.sweep_run import ENDED, FOUND, write_report, write_table
+from tests.reporting.sweep.conftest import make_notebook, spec_of
 
 parquet = pytest.importorskip("pyarrow.parquet")
 
@@ -19,7 +20,7 @@ backend = "eager"
 
 
 @pytest.fixture
-def results(make_notebook, spec_of, tmp_path):
+def results(tmp_path):
     """A cell that passed with two findings, one that failed with none, and one skipped."""
     first, second, third = expand(spec_of(tmp_path, TEXT), make_notebook(tmp_path))
     findings = [
@@ -54,7 +55,7 @@ def test_there_is_a_row_for_each_finding_and_one_for_a_cell_without(results, tmp
     assert rows[3]["seconds"] is None
 
 
-def test_a_parameter_gives_way_to_a_column_of_its_name(make_notebook, spec_of, tmp_path):
+def test_a_parameter_gives_way_to_a_column_of_its_name(tmp_path):
     folder = make_notebook(tmp_path, parameters='limit = 0\nkind = ""\nmixed = 0\nlisted = []')
     text = 'notebook = "01"\n[grid]\nlimit = [7, 8]\nmixed = [1, "a", [2]]\n[fixed]\nlisted = ["x"]'
     results = [CellResult(cell, "skipped") for cell in expand(spec_of(tmp_path, text), folder)]

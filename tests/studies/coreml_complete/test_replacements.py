@@ -20,15 +20,6 @@ def test_each_is_what_it_replaces(found):
         assert one.reason
 
 
-def test_parameters_and_shapes_are_the_class_s_own(found, narrow, narrow_case):
-    encoder = found["TextEncoder (text_encoder)"]
-    assert encoder.parameters == sum(p.numel() for p in narrow.model.text_encoder.parameters())
-    assert encoder.shape == tuple(narrow_case.tensors["t_en"].shape)
-    assert found["KModel.forward_with_tokens: alignment"].shape[2] == narrow_case.frames
-    assert found["KModel.forward_with_tokens: alignment"].parameters == 0
-    assert encoder.as_dict()["first result"] == "x".join(map(str, encoder.shape))
-
-
 def test_one_that_is_wrong_is_seen(narrow, narrow_case, monkeypatch):
     own = token_cuts.text_features
     monkeypatch.setattr(token_cuts, "text_features", lambda *given: own(*given).roll(1, dims=-1))

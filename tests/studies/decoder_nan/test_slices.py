@@ -1,7 +1,6 @@
 import numpy as np
 
-from kokoro_nb.studies.decoder import decoder_program
-from kokoro_nb.studies.decoder_nan import planted_faults, slices
+from kokoro_nb.studies.decoder_nan import slices
 from kokoro_nb.traces.operators import Operator
 from kokoro_nb.traces.trace import Recorder
 
@@ -33,12 +32,3 @@ def test_a_fault_is_seen_in_the_head_and_the_tail_alone():
         assert slices(reference, trace(conv=with_nan(channel), mix=ONES)).name == "conv"
     assert slices(trace(conv=ONES), trace(conv=ONES + np.float32(1e-5))).name is None
     assert slices(trace(conv=ONES), trace(conv=ONES + np.float32(1e-3))).name == "conv"
-
-
-def test_each_fault_is_named_and_the_tensors_of_the_first_run_alone_are_kept(narrow, narrow_case):
-    healthy = decoder_program(narrow.model, narrow_case, 4, "encode")
-    faults = [str(fault) for fault in healthy.faults(2, 0, ["nan_channel"])]
-    found = planted_faults(healthy, faults, ["eager"])
-    assert list(found) == [(fault, "eager") for fault in faults]
-    assert [one.culprits[0].tap.name for one in found.values()] == [fault.partition("@")[2] for fault in faults]
-    assert [one.investigation is not None for one in found.values()] == [True, False]

@@ -4,13 +4,11 @@ from dataclasses import replace
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.studies.executorch_0_7.replay_plan import CONTROLS, LARGE, LAYOUT, MENDED, NORM, PIECES, SYMPTOM
+from kokoro_nb.studies.executorch_0_7.replay_plan import NORM, SYMPTOM
 from kokoro_nb.studies.executorch_0_7.replay_record import ReplayCall, ReplayOutcome, recorded
-from kokoro_nb.studies.executorch_0_7.replay_tables import replays
 
 NAN = float("nan")
 RIGHT = (ReplayCall("itself", 0, 1.0, 1e-6, 110.0, 0.0), ReplayCall("itself", 1, 1.0, 1e-6, 110.0, 0.0))
-TRIALS = (NORM, *PIECES, *CONTROLS, *LAYOUT, *LARGE)
 
 
 def _outcome(*calls, error=""):
@@ -45,15 +43,3 @@ def test_a_nan_is_the_largest_change_whatever_follows():
 def test_a_trial_that_was_not_replayed_is_reported():
     with pytest.raises(InputError, match=r"'XNNPACK as it is' was not replayed on ExecuTorch 0\.7\.0"):
         replace(recorded(), outcomes=()).outcome(SYMPTOM)
-
-
-def test_what_was_recorded_of_today_is_right_in_every_trial_and_stands_beside_the_old():
-    found = replays()
-    for record in (found.old, found.today):
-        assert [outcome.trial for outcome in record.outcomes] == list(TRIALS)
-    assert {outcome.verdict for outcome in found.today.outcomes} == {"right"}
-    assert found.today.weights == found.old.weights
-    assert [row["verdict"] for row in found.rows([NORM])] == ["depends on history", "right"]
-    table = found.controls().verdicts
-    assert [trial.name for trial in CONTROLS] == list(table)
-    assert table[MENDED.name] == {found.old.label: "right", found.today.label: "right"}

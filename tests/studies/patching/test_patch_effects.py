@@ -4,22 +4,13 @@ import numpy as np
 import pytest
 from kokoro.custom_stft import CustomSTFT
 
-from kokoro_nb.listening.spectrum import spectral_flatness
 from kokoro_nb.models import rewrites
-from kokoro_nb.models.case import decode
 from kokoro_nb.models.patches import PATCHES
-from kokoro_nb.studies.patching.conditioning import conditioning
 from kokoro_nb.studies.patching.patch_effects import LEVELS, SPECTRA, PatchEffects, patch_effect
 from kokoro_nb.studies.patching.stft_gap import stft_gap
-from kokoro_nb.traces.parity import compare
 
 FRAMES = 12
 ON_PURPOSE = (*LEVELS, *SPECTRA)
-
-
-def test_without_patches_the_audio_is_the_cases_own(narrow, narrow_case):
-    # not bit for bit: after other tests in one process its last bit was seen to differ
-    assert compare(narrow_case.tensors["audio"].numpy(), decode(narrow.model, narrow_case)).of_peak <= 1e-5
 
 
 def _lifted(self, waveform):
@@ -52,23 +43,6 @@ def test_every_patch_is_held_to_a_figure(narrow, narrow_case):
     assert [one.patch for one in effects.on_purpose] == list(ON_PURPOSE)
     assert all(one.heard for one in effects.on_purpose)
     assert {name for name, patch in PATCHES.items() if patch.tolerance == float("inf")} == set(ON_PURPOSE)
-
-
-def test_kinds_of_noise(narrow, narrow_case):
-    found = {kind: conditioning(narrow.model, narrow_case, kind, FRAMES) for kind in ("gaussian", "signal", "zero")}
-    assert not found["zero"].added.any()
-    assert found["signal"].added.any()
-    assert spectral_flatness(found["gaussian"].added) > spectral_flatness(found["signal"].added)
-    assert found["signal"].rms <= found["gaussian"].rms
-    assert replace(found["signal"], added=30 * found["signal"].added).rms > found["gaussian"].rms
-    for row in found.values():
-        assert row.added.shape == (600 * FRAMES,)
-        assert np.isfinite(row.floor.snr_db)
-
-
-@pytest.fixture(scope="module")
-def signal():
-    return np.random.default_rng(0).standard_normal(4000).astype(np.float32)
 
 
 def test_level_of_the_plain_inverse():

@@ -6,16 +6,10 @@ import pytest
 import torch
 
 from kokoro_nb.models.pocket.bugs import attempt
-from kokoro_nb.models.pocket.pocket_architecture import load_pocket
 from kokoro_nb.models.pocket.pocket_steps import draw_noise, eager_steps, utterance
 from kokoro_nb.studies.pockettts.package_reference import reference
 
 FRAMES, ROOM = 24, 16
-
-
-@pytest.fixture(scope="session")
-def pocket():
-    return load_pocket()
 
 
 @pytest.fixture(scope="session")

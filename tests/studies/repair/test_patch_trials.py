@@ -12,7 +12,7 @@ from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.ladder import Climb
 from kokoro_nb.errors import InputError
 from kokoro_nb.faults import planted
-from kokoro_nb.models.patches import EXPORT_PATCHES, active, patched
+from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.studies.repair import patch_trials
 from kokoro_nb.studies.repair.patch_trials import PatchBench, PatchTrial, StageOutcome, judged, structure
 from kokoro_nb.studies.repair.trial_stages import TrialStage
@@ -73,18 +73,6 @@ def test_a_trial_fails_with_its_first_stage_that_does():
 @pytest.fixture(scope="module")
 def bench(narrow, narrow_case, tmp_path_factory):
     return PatchBench(narrow.model, narrow_case, "eager", folder=tmp_path_factory.mktemp("repair"))
-
-
-def test_the_reference_is_the_model_without_patches_and_its_floor_is_known(bench):
-    floors = {stage.name: stage.floor for stage in bench.stages}
-    assert floors.pop("whole decoder") is None
-    assert len(floors) == 6
-    assert 1e-6 < floors.pop("excitation") < 1e-3  # phases of hundreds of radians in float32
-    assert all(0 < floor < 1e-5 for floor in floors.values())
-    assert [stage.name for stage in bench.stages if stage.confirming] == ["decoder from har", "whole decoder"]
-    assert bench.stages[0].expected["excitation"].dtype == np.float64
-    assert active() == ()
-    assert bench.stages[-1].expected["output"].shape == (1, 4800)  # 8 frames
 
 
 @pytest.mark.parametrize(

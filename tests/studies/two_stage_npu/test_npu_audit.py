@@ -5,18 +5,11 @@ from dataclasses import replace
 import numpy as np
 import onnx
 import pytest
-import torch
 from onnx import TensorProto, helper
 
-from kokoro_nb.backends.base import Failure, absence
-from kokoro_nb.backends.exported import export_program
-from kokoro_nb.backends.onnx import OnnxRuntime
-from kokoro_nb.backends.qnn import Qnn
-from kokoro_nb.backends.qnn.assignment import FOLDED, SCOPES, Assignment, Node, assignment, legacy_onnx
+from kokoro_nb.backends.qnn.assignment import FOLDED, SCOPES, Assignment, Node, assignment
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.patches import EXPORT_PATCHES, patched
-from kokoro_nb.models.stages import SourceStage
-from kokoro_nb.models.steps import TransformStep
+from kokoro_nb.models.patches import EXPORT_PATCHES
 from kokoro_nb.studies.two_stage_npu import npu_audit
 from kokoro_nb.studies.two_stage_npu.npu_audit import NpuDisagreement, audit, disagreements
 from kokoro_nb.studies.two_stage_npu.npu_fit import NpuFit
@@ -165,39 +158,6 @@ def test_the_table_says_where_it_is_from_and_every_blocking_operator_why():
     assert named <= {*EXPORT_PATCHES, *table["removed_by"]}
     standard = {schema.name for schema in onnx.defs.get_all_schemas()}
     assert {name for name in table["operators"] if ":" not in name} - standard == {"Inverse"}  # com.microsoft's
-
-
-def _without(name):
-    return tuple(patch for patch in EXPORT_PATCHES if patch != name)
-
-
-@pytest.mark.parametrize(("names", "found"), [(EXPORT_PATCHES, False), (_without("explicit_noise"), True)])
-def test_explicit_noise_removes_the_random_operators(names, found, narrow, narrow_case, tmp_path):
-    inputs = narrow_case.decoder_inputs(frames=4)
-    with patched(narrow.model, names):
-        given = {name: inputs[name] for name in ("f0", "harmonic_noise")}
-        path = legacy_onnx(SourceStage(narrow.model.decoder), given, tmp_path / "m.onnx")
-    drawn = {node.op for node in audit(path).nodes if node.removed_by == "explicit_noise"}
-    assert drawn == ({"RandomNormalLike"} if found else set())  # ramped_phase reads no initial phase, which is uniform
-
-
-@pytest.mark.parametrize(("names", "found"), [(EXPORT_PATCHES, []), (_without("where_phase"), ["where_phase"])])
-def test_where_phase_removes_the_data_dependent_index(names, found, narrow, narrow_case, tmp_path):
-    samples = {"excitation": torch.linspace(-1, 1, 240).reshape(1, 240)}
-    with patched(narrow.model, names):
-        exported = export_program(TransformStep(narrow.model.decoder.generator), samples)
-        assert not isinstance(exported, Failure)
-        OnnxRuntime("onnxruntime").write(exported, tmp_path / "m.onnx", {})
-    assert [node.removed_by for node in audit(tmp_path / "m.onnx").of("blocking")] == found
-
-
-@pytest.fixture
-def wheel():
-    qnn = Qnn("onnxruntime-qnn")
-    reason = absence(qnn)
-    if reason is not None:
-        pytest.skip(reason)
-    return qnn
 
 
 def _differing(wheel, tmp_path, middle, *inputs):

@@ -6,12 +6,9 @@ import pytest
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.errors import InputError
-from kokoro_nb.faults import planted
-from kokoro_nb.models.patches import active
 from kokoro_nb.studies.validate_steps import validation as module
 from kokoro_nb.studies.validate_steps.step_rows import first_wrong
 from kokoro_nb.studies.validate_steps.validation import follow, phasors, validate_steps, walk
-from kokoro_nb.studies.validate_steps.walks import leaks, tail_of
 from kokoro_nb.traces.parity import compare
 
 FRAMES = 8  # the first of some 70: the alignment cuts the rest
@@ -22,50 +19,6 @@ ORDER += ["har_magnitude", "har_phase", "x_pre", "x_post", "spec", "phase", "aud
 @pytest.fixture(scope="module")
 def exact(narrow, narrow_case):
     return walk(narrow.model, narrow_case, "eager-float64", FRAMES)
-
-
-@pytest.fixture(scope="module")
-def floor(narrow, exact):
-    return follow(narrow.model, exact, "eager")
-
-
-def test_every_step_is_there_in_order_and_eager_is_at_its_floor(exact, floor):
-    assert [step.output for step in floor] == ORDER
-    assert exact.valid == {"tokens": 15, "frames": FRAMES}
-    assert first_wrong(floor, 1e-3) is None
-    assert all(step.own.finite == step.chained.finite == 1 and step.tail is None for step in floor)
-    assert next(step.shape for step in floor if step.output == "audio") == (1, 600 * FRAMES)
-    assert active() == ()
-
-
-def test_nothing_is_inherited_up_to_the_phase_and_much_after_it(floor):
-    by = {step.output: step for step in floor}
-    assert all(by[name].chained.of_peak < 1e-3 for name in ORDER[: ORDER.index("har_phase")])
-    # a step by itself is right to rounding, and so the chain's error downstream is the phase's
-    assert all(by[name].own.of_peak < 1e-5 for name in ("x_pre", "x_post", "spec", "audio"))
-    assert by["audio"].chained.of_peak > 1e-3
-    assert by["har_phase"].own.of_peak < 1e-4  # by how much there is of each bin
-
-
-@pytest.mark.parametrize(
-    ("parameter", "step", "spared"),
-    [
-        ("predictor.F0_proj.bias", "f0", "n"),
-        ("decoder.encode.conv1.bias", "x", "asr"),
-        ("decoder.generator.conv_post.bias", "x_post", "x_pre"),
-    ],
-)
-def test_a_planted_fault_shows_at_its_own_step(narrow, exact, parameter, step, spared):
-    with planted(narrow.model, parameter, 0):
-        rows = follow(narrow.model, exact, "eager")
-    by = {row.output: row for row in rows}
-    assert first_wrong(rows).output == step
-    assert by[step].own.finite < 1
-    assert by[spared].own.finite == 1
-    # what comes after it is right by itself, and not finite in the chain
-    assert [row.output for row in rows if row.own.finite < 1] == [step]
-    assert by["audio"].own.finite == 1
-    assert by["audio"].chained.finite < 1
 
 
 def test_some_steps_alone_have_no_chain(narrow, exact):
@@ -102,30 +55,6 @@ def test_a_phase_counts_by_how_much_there_is_of_it():
     assert same.of_peak < 1e-8  # a whole turn, and a bin that holds nothing
     assert compare(*(phasors(np.array([p, 0.0]), magnitude) for p in (0.5, 0.5 + turn))).of_peak < 1e-12
     assert compare(*(phasors(np.array([p, 0.0]), magnitude) for p in (0.0, 0.1))).of_peak == pytest.approx(0.0998, 1e-3)
-
-
-@pytest.fixture(scope="module")
-def padded(narrow, narrow_case):
-    return walk(narrow.model, narrow_case, "eager", narrow_case.frames + 4, 20)
-
-
-def test_the_tail_of_every_padded_buffer_is_described(narrow, padded):
-    rows = {row.output: row for row in follow(narrow.model, padded, "eager")}
-    assert {name for name, row in rows.items() if row.tail is None} == {"s"}
-    assert all(row.tail == tail_of(name, padded.values[name], padded.valid) for name, row in rows.items())
-    # these are masked; the others run on over the padding
-    zero = {name for name, row in rows.items() if row.tail and row.tail.nonzero == 0}
-    assert {"t_en", "d", "pred_dur", "alignment", "asr"} <= zero
-    assert all(rows[name].tail.nonzero > 0.9 for name in ("encoded", "f0", "n", "x", "audio"))
-    assert all(row.own.max_error == 0 for row in rows.values())  # the same backend
-
-
-def test_padding_leaks_into_what_is_valid(narrow, narrow_case, padded):
-    table = {row["output"]: row for row in leaks(padded, walk(narrow.model, narrow_case, "eager"))}
-    # BERT is masked; the backward LSTM of the text encoder begins in the padding
-    assert table["encoded"]["change (of peak)"] < 1e-5
-    assert table["t_en"]["change (of peak)"] > 1e-3
-    assert table["s"]["change (of peak)"] == 0
 
 
 class _Broken:

@@ -23,7 +23,7 @@ from kokoro_nb.inspection.whole_file import constants_noted, has_halves, summari
 
 
 @dataclass(frozen=True, eq=False)
-class OnnxProgram:
+class OnnxFileProgram:
     """What `kokoro_nb.inspection.inspecting` asks of a file.
 
     Attributes

@@ -1,0 +1,286 @@
+"""Two programs on the same inputs: which values of the one are values of the other, and which nodes part.
+
+Both are computed in float64 by their own definitions, so that no runtime is in between. Names do not count, nor does
+the order of the elements: a value is known by its size and by what its elements are, sorted. Programs that are written
+in other operators (a linear layer as a product and a sum) part and come together again; where they do, nothing is
+wrong. They do not where an output is another one, or where something forgets what was different: a clip, a condition.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+
+from kokoro_nb.errors import InputError
+from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram, differing, largest_change
+from kokoro_nb.inspection.value_sketch import ValueSketch, nearest, sketches
+from kokoro_nb.inspection.value_types import Arrays
+
+APART = 0.01  # of its root mean square: what rounding of constants to 16 bits does to a value is below it
+OTHER = 0.05  # of its root mean square, element by element: what rounding of constants to 8 bits does is below it
+REPLACED = 0.25  # of a constant's peak: what rounding to 4 bits does to it (1/14) is below it
+TIMES = 20.0  # how much further apart than what went into it a result must be
+SAME = 1e-6  # of the root mean square: two files in float64 that mean the same
+_FORGETTING = "clip where max min relu sign floor ceil round cast greater less equal argmax"
+FORGETTING = frozenset(_FORGETTING.split())
+"""Operators that give the same for different values."""
+REBUILDING = frozenset(("dequantizelinear", "cast"))
+"""Operators that make the floats of a constant from what was rounded."""
+REGROUPED = frozenset(("mul", "add", "sub", "div", "matmul"))
+"""Operators of which a chain may be written in another order: results on the way differ, and nothing is wrong."""
+
+
+def same_inputs(reference: ComparedProgram, candidate: ComparedProgram, inputs: Arrays) -> dict[str, np.ndarray]:
+    """Return inputs of `candidate` under the names of `reference`: by name if it has the same, else in order.
+
+    Raises
+    ------
+    InputError
+        If the two do not take the same number of inputs.
+    """
+    if set(reference.inputs) == set(inputs):
+        return {name: inputs[name] for name in reference.inputs}
+    if len(reference.inputs) != len(inputs):
+        raise InputError(
+            f"{reference.label} takes {len(reference.inputs)} inputs, {candidate.label} {len(inputs)}; they cannot be "
+            "compared."
+        )
+    return dict(zip(reference.inputs, inputs.values(), strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Pairing:
+    """Two programs whose values are paired: each value's nearest in the other one."""
+
+    reference: ComparedProgram
+    candidate: ComparedProgram
+    known: Mapping[str, ValueSketch]
+    own: Mapping[str, ValueSketch]
+    pairs: Mapping[str, tuple[str, float]]
+    back: Mapping[str, tuple[str, float]]
+    first: Mapping[str, str]
+    inputs: Sequence[Arrays]
+
+    @classmethod
+    def of(cls, reference: ComparedProgram, candidate: ComparedProgram, inputs: Sequence[Arrays]) -> Self:
+        """Compute two programs in float64 and pair their values.
+
+        Parameters
+        ----------
+        reference, candidate : ComparedProgram
+            The programs.
+        inputs : sequence of mapping
+            Inputs of `candidate`; three sets or more, so that no two values are alike by chance.
+
+        Raises
+        ------
+        InputError
+            If the reference draws at random, or they take different inputs.
+        """
+        if reference.drawing:
+            words = "draws at random, so that two files cannot be compared; give the noise as an input"
+            raise InputError(f"{reference.drawing} {words}.")
+        if candidate.drawing:
+            return cls(reference, candidate, {}, {}, {}, {}, {}, inputs)
+        known = sketches(reference, [same_inputs(reference, candidate, one) for one in inputs])
+        own = sketches(candidate, inputs)
+        first = {name: near for name, (near, _) in nearest(known, known).items()}
+        pairs, back = nearest(own, known), nearest(known, own)
+        for one, other in zip(candidate.outputs, reference.outputs, strict=False):  # not with one equal by chance
+            if one in own and other in known and not own[one].differs(known[other]) <= OTHER:
+                pairs[one] = (other, own[one].differs(known[other]))
+        return cls(reference, candidate, known, own, pairs, back, first, inputs)
+
+    @cached_property
+    def outputs_apart(self) -> float:
+        """Return how far the floats among the outputs are from those of the reference, in order, element by element."""
+        pairs = zip(self.candidate.outputs, self.reference.outputs, strict=False)
+        both = [(self.own[a], self.known[b]) for a, b in pairs if a in self.own and b in self.known]
+        return float(np.max([one.differs(other) for one, other in both], initial=0.0))
+
+    @property
+    def unrelated(self) -> bool:
+        """Whether the candidate has neither a value nor a constant of the reference, and gives something else.
+
+        Of a file of integers that is not known.
+        """
+        if any(one.rounds for one in self.candidate.nodes):
+            return False
+        made = {name for node in self.candidate.nodes for name in node.outputs}
+        if self.outputs_apart <= REPLACED or any(self.pairs[one][1] <= APART for one in made & set(self.pairs)):
+            return False
+        mine, theirs = self._constants(self.candidate), self._constants(self.reference)
+        return bool(mine) and not any(apart <= APART for _, apart in nearest(mine, theirs).values())
+
+    def place(self, key: str) -> str:
+        """Return the operator of the reference that gives what a node gives, or reads what it reads; empty if none."""
+        node = next((one for one in self.candidate.nodes if one.key == key), None)
+        if node is None:
+            return ""
+        there = {name: one.key for one in self.reference.nodes for name in one.outputs}
+        near = (self.pairs[name] for name in node.outputs if name in self.pairs)
+        same = [there[other] for other, apart in near if apart <= APART and other in there]
+        return next(iter([*same, *(one.key for one in self.counterparts(node))]), "")
+
+    def parting(self) -> Iterator[ComparedNode]:
+        """Yield the nodes that part for good: first those that an output shows, then those that something masks."""
+        ahead = _unpaired_ahead(self.candidate, self.pairs)
+        ends = set(self.candidate.outputs)
+        begun = [node for node in self.candidate.nodes if self._begins(node)]
+        yield from (node for node in begun if ends & {name for one in node.outputs for name in ahead[one]})
+        for node in begun:
+            regrouped = _plain(node.operator) in REGROUPED
+            if self._is_forgotten(node, ahead) or (not regrouped and self.counterparts(node, whole=True)):
+                yield node
+
+    def unlike(self) -> Iterator[ComparedNode]:
+        """Yield the nodes whose result the reference has nowhere, and that an output shows, whatever they read.
+
+        What is made of constants alone may be a constant there.
+        """
+        limits: dict[str, float] = {}  # of each value that is made so: how far rounding of the constants may put it
+        for node in self.candidate.nodes:
+            if limits.keys() >= set(node.reads) and any(node.constants):
+                limits |= dict.fromkeys(node.outputs, REPLACED if _plain(node.operator) in REBUILDING else APART)
+        folded = nearest(
+            {name: self.own[name] for name in limits.keys() & set(self.own)}, self._constants(self.reference)
+        )
+        alike = {name: (other, 0.0) for name, (other, apart) in folded.items() if apart <= limits[name]}
+        ahead, ends = _unpaired_ahead(self.candidate, {**self.pairs, **alike}), set(self.candidate.outputs)
+        for node in self.candidate.nodes:
+            if any(ends & ahead[name] for name in node.outputs):
+                yield node
+
+    def _constants(self, program: ComparedProgram) -> dict[str, ValueSketch]:
+        """Return what the floats among the constants of a program are known by."""
+        named = (constant for node in program.nodes for constant in node.constants if constant is not None)
+        return {
+            name: ValueSketch.joined([ValueSketch.of(array.astype(np.float64))] * len(self.inputs))
+            for name, array in named
+            if array.dtype.kind == "f" and array.size
+        }
+
+    def replaced(self) -> Iterator[ComparedNode]:
+        """Yield the nodes with other constants than their counterpart, which reads the same in the same layout.
+
+        A channel with the other sign has elements of the same sizes, so that in any order they look the same.
+        """
+        for node in self.candidate.nodes:
+            others = [one for one in self.counterparts(node, whole=True) if self._reads_alike(node, one)]
+            changed = [next(differing(one, node), None) is not None for one in others]
+            if others and all(changed) and all(self._is_another(node, one) for one in others):
+                yield node
+
+    def _is_another(self, node: ComparedNode, other: ComparedNode) -> bool:
+        """Return whether what a node gives is another thing: by itself, or because no rounding makes its constants.
+
+        A weight that meets an almost silent channel hardly moves the result.
+        """
+        apart = self.differs(node.outputs, other.outputs)
+        return apart > OTHER or (apart > SAME and largest_change(other, node) > REPLACED)
+
+    def _reads_alike(self, node: ComparedNode, other: ComparedNode) -> bool:
+        if dict(node.attributes) != dict(other.attributes) or len(node.reads) != len(other.reads):
+            return False
+        return self.differs(node.reads, other.reads) <= SAME
+
+    def differs(self, names: Sequence[str], others: Sequence[str]) -> float:
+        """Return how far values are from others, element by element; infinite where one is not known."""
+        pairs = [(self.own.get(one), self.known.get(other)) for one, other in zip(names, others, strict=False)]
+        apart = [float("inf") if a is None or b is None else a.differs(b) for a, b in pairs]
+        return float(np.max(apart, initial=0.0))
+
+    def _is_forgotten(self, node: ComparedNode, ahead: Mapping[str, set[str]]) -> bool:
+        """Return whether what is different is forgotten by an operator that the reference has in the same place."""
+        unpaired = {name for one in node.outputs for name in ahead[one]}
+        there = {name: one.operator for one in self.reference.nodes for name in one.outputs}
+        for reader in self.candidate.nodes:
+            kind = _plain(reader.operator)
+            if kind in FORGETTING and unpaired & set(reader.reads) and _plain(node.operator) not in FORGETTING:
+                twins = (self.pairs[name] for name in reader.outputs if name in self.pairs)
+                if any(apart <= APART and _plain(there.get(twin, "")) == kind for twin, apart in twins):
+                    return True
+        return False
+
+    def _begins(self, node: ComparedNode) -> bool:
+        """Return whether the reference has what goes into a node and not what it gives."""
+        read = [self.pairs[name][1] for name in node.reads if name in self.pairs]
+        given = [name for name in node.outputs if name in self.pairs]
+        if not given or not read or any(apart > APART for apart in read):
+            return False  # of what is made of integers alone it is not known whether they are the same
+        if node.rounds and not any(one.rounds for one in self.reference.nodes):
+            return False  # a quantised file of one that is not
+        apart = self.pairs[given[0]][1]
+        return apart > APART and apart > TIMES * float(np.max(read, initial=SAME))
+
+    def counterparts(self, node: ComparedNode, whole: bool = False) -> list[ComparedNode]:
+        """Return the nodes of the reference that read the same, those of the same operator first.
+
+        With `whole`, those alone that are of the same operator and read the same and nothing else.
+        """
+        read = self.paired_reads(node)
+        found = [
+            one for one in self.reference.nodes if read & self.reads_of(one) and set(one.outputs) & set(self.known)
+        ]
+        if whole:
+            return [one for one in found if one.operator == node.operator and read == self.reads_of(one)]
+        return sorted(
+            found,
+            key=lambda one: (
+                one.operator != node.operator,
+                not self.is_missing(one),
+                -len(read & self.reads_of(one)),
+            ),
+        )
+
+    def paired_reads(self, node: ComparedNode) -> set[str]:
+        """Return what a node of the candidate reads and the reference has, by the names there."""
+        pairs = (self.pairs[name] for name in node.reads if name in self.pairs)
+        return {other for other, apart in pairs if apart <= APART}
+
+    def reads_of(self, node: ComparedNode) -> set[str]:
+        """Return what a node of the reference reads, each by the first value that is the same in another order."""
+        return {self.first[name] for name in node.reads if name in self.first}
+
+    def counterpart(self, node: ComparedNode) -> str:
+        """Return the operator of the reference in whose place a node stands: the first that the candidate lacks."""
+        ahead, ends = _unpaired_ahead(self.reference, self.back), set(self.reference.outputs)
+        folded: set[str] = set()  # what is made of constants alone
+        lacked = []
+        for one in self.reference.nodes:
+            if folded.issuperset(one.reads):
+                folded |= set(one.outputs)
+            elif any(ends & ahead[name] for name in one.outputs):
+                lacked += [] if any(ahead.get(name) for name in {*one.reads} - folded) else [one.key]
+        return next(iter([*lacked, *(one.key for one in self.counterparts(node))]), "")
+
+    def is_missing(self, node: ComparedNode) -> bool:
+        """Return whether the candidate has nothing like the result of a node of the reference."""
+        return any(self.back[name][1] > APART for name in node.outputs if name in self.back)
+
+
+def _plain(operator: str) -> str:
+    """Return an operator's name without its domain and overload, in small letters.
+
+    >>> _plain("aten.clamp.default"), _plain("com.microsoft.Clip"), _plain("Where")
+    ('clip', 'clip', 'where')
+    """
+    parts = operator.lower().replace("::", ".").split(".")
+    name = parts[1] if parts[0] == "aten" else parts[-1]
+    return "clip" if name == "clamp" else name
+
+
+def _unpaired_ahead(program: ComparedProgram, pairs: Mapping[str, tuple[str, float]]) -> dict[str, set[str]]:
+    """Return for each value those that are made of it through unpaired values alone, itself included if it is one."""
+    readers: dict[str, set[str]] = {}
+    for node in program.nodes:
+        for name in node.reads:
+            readers.setdefault(name, set()).update(node.outputs)
+    ahead: dict[str, set[str]] = {}
+    for node in reversed(program.nodes):
+        for name in node.outputs:
+            apart = pairs[name][1] > APART if name in pairs else False
+            ahead[name] = {name}.union(*(ahead.get(one, set()) for one in readers.get(name, ()))) if apart else set()
+    return ahead
