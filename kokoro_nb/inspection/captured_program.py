@@ -184,7 +184,7 @@ class CapturedProgram:
 
     def scripted(self, seen: CapturedRun, bodies: Any) -> Operators:
         """Return its operators for scripts that show an error."""
-        return program_operators(self.file, seen.inputs, seen.judgements)
+        return program_operators(self.file, seen.inputs, seen.run.captured, seen.judgements)
 
 
 Far = Mapping[str, tuple[float, float, bool]]

@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -136,27 +136,25 @@ def _of_node(run: Callable[[], FileRun], judgement: NodeJudgement, place: Path) 
     return OperatorAlone("onnx and onnxruntime", ONNX_LINES.format(output=output), saved)
 
 
-def program_operators(program: RunnableProgram, inputs: Arrays, judgements: tuple[NodeJudgement, ...]) -> Operators:
+def program_operators(
+    program: RunnableProgram, inputs: Arrays, captured: Arrays, judgements: tuple[NodeJudgement, ...]
+) -> Operators:
     """Return the operators of a file of another format for `write_scripts`.
 
     Parameters
     ----------
     program : RunnableProgram
         The file.
-    inputs : mapping of str to numpy.ndarray
-        What it was run on.
+    inputs, captured : mapping of str to numpy.ndarray
+        What it was run on, and what its operators gave.
     judgements : tuple of NodeJudgement
         Of its operators.
     """
 
-    @cache
-    def captured() -> Arrays:
-        return program.run(inputs).captured
-
     def alone(judgement: NodeJudgement, place: Path) -> OperatorAlone:
         name = program.operators[judgement.index].name
-        right = program.recompute(name, inputs, captured()).numpy().astype(np.float64)
-        one = program.alone(name, inputs, captured(), place)
+        right = program.recompute(name, inputs, captured).numpy().astype(np.float64)
+        one = program.alone(name, inputs, captured, place)
         return replace(one, values={**one.values, "right": right})
 
     return {one.key: (one, alone) for one in judgements if one.index >= 0}

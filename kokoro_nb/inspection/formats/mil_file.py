@@ -65,12 +65,10 @@ class MilFile:
         InputError
             If it is damaged, packed, or no ML program.
         """
-        if path.suffix == ".mlmodel":
-            return cls(path, _in_one_file(path))
-        if path.is_file():
+        if path.suffix != ".mlmodel" and path.is_file():
             raise InputError(f"{path} is a file, and a .mlpackage is a folder; unpack it, or give the folder.")
-        found = cls(path, load_program(path))
-        _ = found.facts  # an operator that is not known is told here
+        found = cls(path, _in_one_file(path) if path.suffix == ".mlmodel" else load_program(path))
+        _ = found.facts  # an operator that is not known is reported here
         return found
 
     @cached_property
@@ -101,9 +99,6 @@ class MilFile:
     def facts(self) -> ProgramFacts:
         """What is known before it is run."""
         variables = self.saved.program.functions[self._function].inputs
-        specs = []
-        for name in self._plain.inputs:
-            specs.append(TensorSpec(name, *_form(variables[name])))
         hidden = {
             name: BODY
             for name, (operation, _) in self._places.items()
@@ -113,7 +108,7 @@ class MilFile:
             self.path,
             "kokoro_nb's interpreter of MIL",
             self._function,
-            tuple(specs),
+            tuple(TensorSpec(name, *_form(variables[name])) for name in self._plain.inputs),
             {name: name if name in self._places else "" for name in self._plain.outputs},
             {name: name for name in self._places},
             hidden,
@@ -209,10 +204,10 @@ class MilFile:
             reads = tuple(name.removeprefix(INPUT) for name in one.inputs if not name.startswith(CONSTANT))
             held = {key: each for key, each in operation.inputs.items() if getattr(each, "val", None) is not None}
             whole = one.op.startswith("constexpr")  # integers and their scales, and nothing else
-            constants = tuple(
-                (each.name, np.asarray(each.val)) for each in held.values() if whole or _is_array(each.val)
-            )
-            nodes.append(ComparedNode(index, one.name, one.op, reads, (one.name,), constants, _texts(held)))
+            arrays = {key: np.asarray(each.val) for key, each in held.items()}
+            constants = tuple((held[key].name, each) for key, each in arrays.items() if whole or each.dtype.kind == "f")
+            texts = {key: each.tolist() for key, each in arrays.items() if each.dtype.kind in "ibU"}
+            nodes.append(ComparedNode(index, one.name, one.op, reads, (one.name,), constants, texts))
         names = tuple(spec.name for spec in self.facts.inputs)
         ends = tuple(self.facts.outputs.values())
         return ComparedProgram(self.path.name, names, ends, tuple(nodes), compute, next(iter(self._plain.unseeded), ""))
@@ -234,16 +229,6 @@ def _given(operation: Any, inputs: Given, captured: Given) -> dict[str, Any]:
 def _form(variable: Any) -> tuple[tuple[int, ...], str]:
     """Return the shape and the type of a variable."""
     return fixed(variable.shape), dtype_name(declared_dtype(variable))
-
-
-def _texts(held: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        key: np.asarray(each.val).tolist() for key, each in held.items() if np.asarray(each.val).dtype.kind in "ibU"
-    }
-
-
-def _is_array(value: Any) -> bool:
-    return np.asarray(value).dtype.kind == "f"
 
 
 def _read(operation: Any) -> Iterator[Any]:

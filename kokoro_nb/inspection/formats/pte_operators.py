@@ -35,8 +35,7 @@ class FunctionalOperator:
         self.name, self._results = name, results
         stem, _, overload = name.partition(".")
         self.is_view = stem.endswith(("_copy", "et_view", "_clone_dim_order"))  # rounds nothing
-        self._own = stem in OWN
-        if self._own:
+        if stem in OWN:
             self._function: Any = OWN[stem]
             known = [SimpleNamespace(name=one, default_value=None) for one in signature(OWN[stem]).parameters]
             self._schema, self._outs = SimpleNamespace(arguments=known), []
@@ -55,7 +54,7 @@ class FunctionalOperator:
 
     def __call__(self, /, **named: Any) -> Any:
         """Compute it; results are of the type of the widest float among its arguments."""
-        if self._own:
+        if not self._outs:
             return self._function(**named)
         dtypes = [one.dtype for one in tree_leaves(named) if isinstance(one, torch.Tensor) and one.is_floating_point()]
         kind = torch.float64 if torch.float64 in dtypes else next(iter(dtypes), torch.int64)

@@ -83,8 +83,7 @@ def _bent(x: Any, below: Any) -> Any:
     return torch.where(x > 0, x, below)
 
 
-def _of_torch(name: str) -> Compute:
-    function = getattr(torch, name)
+def _plain(function: Callable[..., Any]) -> Compute:
     return lambda _, given: function(*given)
 
 
@@ -93,11 +92,12 @@ MOVING = frozenset(
     ("XNNStaticReshape", "XNNStaticTranspose", "XNNStaticSlice", "XNNCopy", "XNNStaticConstantPad", *CONCATENATIONS)
 )
 """Nodes that put elements elsewhere and compute nothing."""
-_PLAIN = {
-    **{"Add": "add", "Subtract": "sub", "Multiply": "mul", "Div": "div", "Minimum": "minimum", "Maximum": "maximum"},
-    **{"Sigmoid": "sigmoid", "Tanh": "tanh", "Floor": "floor", "Ceiling": "ceil", "Negate": "neg", "Abs": "abs"},
-    **{"Square": "square", "SquareRoot": "sqrt", "ReciprocalSquareRoot": "rsqrt", "Log": "log", "Exp": "exp"},
-    **{"Sin": "sin", "Cos": "cos"},
+_PLAIN: dict[str, Any] = {
+    **{"Add": torch.add, "Subtract": torch.sub, "Multiply": torch.mul, "Div": torch.div, "Minimum": torch.minimum},
+    **{"Maximum": torch.maximum, "Sigmoid": torch.sigmoid, "Tanh": torch.tanh, "Floor": torch.floor},
+    **{"Ceiling": torch.ceil, "Negate": torch.neg, "Abs": torch.abs, "Square": torch.square, "SquareRoot": torch.sqrt},
+    **{"ReciprocalSquareRoot": torch.rsqrt, "Log": torch.log, "Exp": torch.exp, "Sin": torch.sin, "Cos": torch.cos},
+    **{"Hardswish": F.hardswish, "Gelu": F.gelu},
 }
 KINDS: dict[str, Compute] = {
     "XNNConv2d": lambda table, given: _convolution(_image(given[1]), table, given),
@@ -118,9 +118,7 @@ KINDS: dict[str, Compute] = {
     "XNNLeakyReLU": lambda table, given: _bent(given[0], given[0] * table.negative_slope),
     "XNNELU": lambda table, given: _bent(given[0], table.alpha * torch.expm1(given[0])),
     "XNNPReLU": lambda table, given: _bent(given[0], given[0] * given[1]),
-    "XNNHardswish": lambda table, given: F.hardswish(given[0]),
-    "XNNGelu": lambda table, given: F.gelu(given[0]),
     "XNNSoftmax": lambda table, given: F.softmax(given[0], dim=-1),
-    **{f"XNN{kind}": _of_torch(name) for kind, name in _PLAIN.items()},
+    **{f"XNN{kind}": _plain(one) for kind, one in _PLAIN.items()},
 }
 """Nodes by their names in ``XNodeUnion``; each gets its own table and what it reads."""
