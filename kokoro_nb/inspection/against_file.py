@@ -23,6 +23,7 @@ from kokoro_nb.markup import number
 
 WORDS: dict[Name, str] = {
     "changed constant": "the file has another constant",
+    "quantisation range": "8 bits or fewer for a tensor, in one range for the loud and the quiet of it",
     "frozen length": "the file has the length of the example that it was exported with",
     "operator lowered as another": "the file computes something else",
     "changed scale": "the file has a factor or an offset more",
@@ -172,6 +173,8 @@ class PairedPrograms(PairedValues):
             why = f"no {node.operator} there reads the same" if node.reads else "it is made of constants alone"
             return _found(node, name, f"{where}: {why}.", proof)
         proof.append(f"What reads the same there and gives something else is {_named(other)}.")
+        if node.rounds or plain_name(node.operator) == "dequantizelinear":
+            return _found(node, "quantisation range", f"{where}: the range of its integers cuts or coarsens it.", proof)
         for one in region:
             how = list(foreign_constants(other, one, region, self.reference.nodes))
             if how:
@@ -201,18 +204,23 @@ class PairedPrograms(PairedValues):
         The numbers that the two nodes have say it, if their quotient is that factor.
         """
         value = self.own.get(node.outputs[0])
-        lacked = [name for name, (_, apart) in self.back.items() if apart > self.limit]
-        factors = (
-            {name: factor_of(value, self.known[name], self._alike) for name in lacked} if value is not None else {}
-        )
-        near = [(one, name) for name, one in factors.items() if one is not None and one > 0]
-        if not near:
+        near: list[tuple[float, str]] = []
+        if value is None:
             return None
-        factor, name = min(near, key=lambda one: abs(np.log(one[0])))
-        found = next((other_number(one, node, factor) for one in self.reference.nodes if name in one.outputs), None)
-        if found is None:
-            return "changed scale", f"its result is exactly {number(factor)} times what it is there"
-        there, expected, here, given = found
+        for name in (name for name, (_, apart) in self.back.items() if apart > self.limit):
+            factor = factor_of(value, self.known[name], self.limit)  # constants may be rounded
+            near += [] if factor is None or factor <= 0 else [(factor, name)]
+        for factor, name in sorted(near, key=lambda one: abs(np.log(one[0]))):
+            givers = (one for one in self.reference.nodes if name in one.outputs)
+            found = next((other_number(one, node, factor) for one in givers), None)
+            if found is not None:
+                return self._of_number(*found)
+            if factor_of(value, self.known[name], self._alike) is not None:
+                return "changed scale", f"its result is exactly {number(factor)} times what it is there"
+        return None
+
+    def _of_number(self, there: str, expected: float, here: str, given: float) -> tuple[Name, str]:
+        """Say which number is another one, and which length it stands for, if that is open."""
         words = f"the constant '{here}' is {number(given)} in place of {number(expected)}" + called(there, here)
         for name, axis in self.candidate.open_axes:
             if expected == self.inputs[0][name].shape[axis]:

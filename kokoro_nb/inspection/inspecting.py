@@ -7,7 +7,7 @@ from typing import Any
 
 from kokoro_nb.backends.artefacts import give_back_memory
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.against_file import PairedPrograms
+from kokoro_nb.inspection.against_file import WORDS, PairedPrograms
 from kokoro_nb.inspection.blame import InspectionFinding
 from kokoro_nb.inspection.captured_program import CapturedProgram
 from kokoro_nb.inspection.file_run import FileRun
@@ -20,7 +20,7 @@ from kokoro_nb.inspection.mended_file import MendedFile
 from kokoro_nb.inspection.onnx_file import read_onnx
 from kokoro_nb.inspection.onnx_file_program import OnnxFileProgram
 from kokoro_nb.inspection.other_version import OtherVersion, second_opinion
-from kokoro_nb.inspection.pairing import OTHER
+from kokoro_nb.inspection.paired_values import OTHER
 from kokoro_nb.inspection.quantisation_budget import QuantisationBudget
 from kokoro_nb.inspection.quantised_mend import quantised_mend
 from kokoro_nb.inspection.references import Reference, three_sets
@@ -156,8 +156,7 @@ def _of_layer(found: InspectionFinding, budget: QuantisationBudget) -> Inspectio
         return found
     where = f"{worst.key} ({worst.operator}), the noisiest quantised layer, may explain it"
     statement = found.statement.replace("no node explains it", f"{where}: {number(worst.level)} dB over its own noise")
-    words = "8 bits or fewer for a tensor, in one range for the loud and the quiet of it"
-    mechanism = Mechanism("quantisation range", words, budget.stated())
+    mechanism = Mechanism("quantisation range", WORDS["quantisation range"], budget.stated())
     quantised = InspectionFinding.at(worst, "outputs", "precision", statement, *budget.stated())
     return replace(quantised, mechanism=mechanism)
 
