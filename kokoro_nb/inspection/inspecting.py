@@ -20,7 +20,7 @@ from kokoro_nb.inspection.mended_file import MendedFile
 from kokoro_nb.inspection.onnx_file import read_onnx
 from kokoro_nb.inspection.onnx_file_program import OnnxFileProgram
 from kokoro_nb.inspection.other_version import OtherVersion, second_opinion
-from kokoro_nb.inspection.pairing import OTHER
+from kokoro_nb.inspection.paired_values import OTHER
 from kokoro_nb.inspection.quantisation_budget import QuantisationBudget
 from kokoro_nb.inspection.quantised_mend import quantised_mend
 from kokoro_nb.inspection.references import Reference, three_sets
