@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from kokoro_nb.locate.local_error import Judge, _step_shares
+from kokoro_nb.locate.local_error import THROUGH, Judge, _step_shares
 
 EPS = float(np.finfo(np.float32).eps)
 
@@ -103,7 +103,7 @@ def test_of_an_operator_without_a_family_sixteen_times_what_rounding_was_seen_to
     last = exact.copy()
     last[0, 2, 3] += 0.5
     found = Judge(_bounded(program, last=torch.from_numpy(last)), program.trace()).explained(":add")
-    assert found == pytest.approx((4 * EPS * _peaks(exact))[0, 2, 0] + 0.5, rel=1e-9)
+    assert found == pytest.approx((4 * EPS * _peaks(exact))[0, 2, 0] + THROUGH * 0.5, rel=1e-9)
 
 
 def test_a_bound_of_complex_numbers_is_for_both_their_parts(toy, step):
