@@ -154,7 +154,9 @@ def factor_of(value: ValueSketch, right: ValueSketch, limit: float = 1e-3) -> fl
     if value.size != right.size or not (np.isfinite(value.points).all() and np.isfinite(right.points).all()):
         return None
     level = float(np.sqrt(np.square(right.points).mean()))
+    if level and not value.points.any():
+        return 0.0
     factor = float(value.points @ right.points / (right.points @ right.points)) if level else 0.0
     room = limit * level * np.minimum(np.abs(factor), np.abs(factor - 1))
-    same = level and np.abs(value.points - factor * right.points).max() <= room
+    same = level and np.abs(value.points - factor * right.points).max() < room
     return factor if same else None
