@@ -12,7 +12,7 @@ from kokoro_nb.locate.bisection import judged_alone, read_by
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.locate.mechanism_rules import mechanisms
-from kokoro_nb.locate.rule_evidence import Evidence
+from kokoro_nb.locate.rule_evidence import Evidence, call_of
 from kokoro_nb.locate.verdicts import wrong_operator
 from kokoro_nb.traces.trace import Trace
 
@@ -57,7 +57,9 @@ def _first_wrong(culprit: Culprit, runtime: Backend, candidate: Exported, refere
 
 
 def _as_culprit(culprit: Culprit, error: LocalError, reference: Trace) -> Culprit:
-    evidence = Evidence(error, read_by(error.operator, reference.inputs, reference.values))
+    meaning: Any = reference.meaning
+    call = call_of(meaning, error.operator.name, reference.inputs, reference.values)
+    evidence = Evidence(error, read_by(error.operator, reference.inputs, reference.values), call)
     causes = mechanisms(evidence) if error.given.shape == error.right.shape else ()
     about = {"seen_in": culprit.captured, "reaches_output": culprit.reaches_output}
     return wrong_operator(evidence, culprit.backend, mechanisms=causes or culprit.mechanisms, **about)

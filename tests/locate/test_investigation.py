@@ -8,7 +8,10 @@ from kokoro_nb.backends.exported import export_program
 from kokoro_nb.faults import Fault, generate, plant
 from kokoro_nb.inspection import diagnose
 from kokoro_nb.locate import investigate
+from kokoro_nb.locate.culprit import wrong_at
 from kokoro_nb.locate.investigation import reference_trace
+from kokoro_nb.locate.local_error import LocalError
+from kokoro_nb.locate.narrowing import _as_culprit
 from kokoro_nb.models import stages
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from tests.locate.function_modules import here
@@ -128,3 +131,19 @@ def test_a_view_at_another_length_than_the_example_s_has_its_shape(tmp_path):
     found = diagnose(Interleaved(), example, here("executorch-portable"), **about)
     assert found.verdict == "pass"
     assert found.investigation.candidate[":repeat_interleave"].value.shape == (1, 4, 33)
+
+
+def test_what_is_compiled_alone_is_judged_with_its_arguments():
+    """Rules that ask for the index of a select found nothing where several operators had been narrowed to one."""
+
+    class Last(nn.Module):
+        def forward(self, x):
+            return torch.tanh(x)[..., -1]
+
+    x = {"x": torch.randn(1, 5, 3, generator=torch.Generator().manual_seed(0))}
+    reference = reference_trace(export_program(Last(), x), x)
+    right, rows = reference.values[":select"], reference.values[":tanh"].reshape(-1)
+    given = rows[[0, *range(2, 14, 3)]].reshape(1, 5)  # of each row what stands before it
+    error = LocalError(reference[":select"].operator, 1.0, 1.0, np.inf, given != right, given, right, ())
+    found = _as_culprit(wrong_at(reference[":select"], "eager", ()), error, reference)
+    assert found.mechanism.statement == "an index counted from the end read before the tensor"

@@ -105,7 +105,7 @@ def test_assertions_of_tvm_itself_are_no_calls_of_the_program(tmp_path):
             return nn.functional.one_hot(x, 4).to(torch.float32) * 2
 
     exported = export_program(Coded(), {"x": torch.tensor([[1, 3, 0]])})
-    backend = Tvm(fused=False)
+    backend = Tvm("tvm-unfused", fused=False)
     trace = backend.load(backend.export(exported, {"x": torch.tensor([[1, 3, 0]])}, tmp_path)).trace(
         {"x": torch.tensor([[1, 3, 0]])}, keep="full"
     )
