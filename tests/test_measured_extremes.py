@@ -34,9 +34,9 @@ OTHER: dict[str, str] = {  # the rest of what is no measurement -> why NaN canno
     "max(before, after)": "how many elements are padded",
     "min(end, frame + utterance.after_stop)": "numbers of frames",
     "min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())": "sizes in bytes",
-    "max((axis for axis in range(1, weight.ndim) if weight.shape[axis] > 1))": "numbers of axes",
     "min(rows, key=len, default=[])": "the shortest list",
     "max(indices)": "places in a list",
+    "max(read, default=-1)": "places in a list",
     "max((one for one in scopes.get(sources.EXIR_DEBUG_HANDLE, ()) if one is not None), default=None)": (
         "numbers of a debugger's nodes"
     ),
@@ -58,7 +58,6 @@ OTHER: dict[str, str] = {  # the rest of what is no measurement -> why NaN canno
     "min(((other, one.distance(others[other])) for other in near), key=lambda pair: pair[1])": (
         "what is near is at a distance that is a number"
     ),
-    "min(near, key=lambda one: abs(np.log(one)))": "a factor is near only if it is finite",
     "min(100 * fraction, 99.99)": "only below 1, which NaN is not: so that not all is never shown as all",
     "min(shares)": "their sum is finite, which is asked first",
     "max(abs(self.minimum), abs(self.maximum))": "extremes of what is finite, or both NaN",

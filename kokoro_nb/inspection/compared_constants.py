@@ -190,7 +190,7 @@ def other_number(other: ComparedNode, node: ComparedNode, factor: float) -> tupl
     )
     for (there, right), (here, value) in product(theirs, ours):
         quotient = value / right if right else 0.0
-        if quotient and min(abs(factor / quotient - 1), abs(factor * quotient - 1)) <= CHANGED:
+        if quotient and np.minimum(abs(factor / quotient - 1), abs(factor * quotient - 1)) <= CHANGED:
             return there, right, here, value
     return None
 

@@ -334,8 +334,8 @@ def interpolations(call: Call) -> torch.Tensor:
 @family("sin", "cos", "tan", "exp", "exp2", "log", "log2", "log10", "erf", "pow", "atan", "sinh", "cosh", "rsqrt")
 @family("sqrt", "reciprocal", "log_sigmoid", "hardsigmoid", "add", "sub", "mul", "div", "neg", "abs", "relu")
 @family("leaky_relu", "prelu", "clamp", "maximum", "minimum", "square")
-@family("expm1", "log1p", "tanh", "softplus", "selu", reach=())
-@family("elu", reach=("alpha", "scale"))
+@family("expm1", "log1p", "tanh", "softplus", reach=())
+@family("elu", "selu", reach=("alpha", "scale"), absolute=True)
 @family("sigmoid", reach=(), absolute=True)
 @family("gelu", "silu", "mish", "hardswish", reach=("first",), absolute=True)
 def pointwise(call: Call) -> torch.Tensor | None:
@@ -353,9 +353,10 @@ def pointwise(call: Call) -> torch.Tensor | None:
 def _reach(call: Call) -> Any:
     """Return the size of the numbers that a function is subtracted from near 0, where runtimes write it so.
 
-    ``exp(x) - 1`` and ``log(1 + x)`` are right to the rounding of 1; of results that are all small, to theirs. The role
-    ``reach`` holds the names of what scales the difference. Where a function is small far from 0, it is `absolute`: the
-    logistic function is a sum with 0.5, and the functions that are the input times one of it are as good as that.
+    ``exp(x) - 1`` and ``log(1 + x)`` are right to the rounding of 1; of results that are all small, to theirs, as that is
+    what ``expm1`` and ``log1p`` are called for. The role ``reach`` holds the names of what scales the difference. Other
+    functions are as good as it wherever they are small, `absolute`: ELU near 0, the logistic function, a sum with 0.5,
+    and the functions that are the input times one of it.
     """
     known = call.right[torch.isfinite(call.right)]
     if call["reach"] is None or not known.numel():
