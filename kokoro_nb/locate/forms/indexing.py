@@ -41,7 +41,7 @@ def places(shape: Any, indices: dict[int, Any]) -> Any:
     rest = [axis for axis in range(len(shape)) if axis not in axes]
     front = axes[0] if axes == list(range(axes[0], axes[0] + len(axes))) else 0
     found: Any = sum(one.long() * prod(shape[axis + 1 :]) for axis, one in indices.items())
-    found = found.reshape(*found.shape, *[1] * (len(rest) - front))
+    found = found.reshape((*found.shape, *[1] * (len(rest) - front)))
     for number, axis in enumerate(rest):
         behind = len(rest) - 1 - number + (wide if number < front else 0)
         found = found + _along(shape, axis).reshape(-1, *[1] * behind)
