@@ -52,10 +52,9 @@ def run_apart(
     environment : mapping, optional
         Its environment; that of this process by default.
     """
-    command = [str(python), *map(str, arguments)]
     try:
         done = subprocess.run(
-            command,
+            [str(python), *map(str, arguments)],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -65,6 +64,5 @@ def run_apart(
             env=environment,
         )
     except subprocess.TimeoutExpired as late:
-        stdout, stderr = ((text or b"").decode(errors="replace") for text in (late.stdout, late.stderr))
-        return ProcessResult(None, stdout, stderr)
+        return ProcessResult(None, *((text or b"").decode(errors="replace") for text in (late.stdout, late.stderr)))
     return ProcessResult(done.returncode, done.stdout, done.stderr)

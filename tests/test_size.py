@@ -20,7 +20,7 @@ BUDGETS = {
     "defects": 1_693,
     "listening": 787,
     "commands, top": 1_578,
-    "tests": 25_220,
+    "tests": 25_650,
 }
 FILES = 421
 LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}

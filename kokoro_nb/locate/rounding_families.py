@@ -353,7 +353,7 @@ def pointwise(call: Call) -> torch.Tensor | None:
 def _reach(call: Call) -> Any:
     """Return the size of the numbers that a function is subtracted from near 0, where runtimes write it so.
 
-    ``exp(x) - 1`` and ``log(1 + x)`` are right to the rounding of 1; of results that are all small, to theirs, as that is
+    ``exp(x) - 1`` and ``log(1 + x)`` are right to the rounding of 1; of results that are all small, to theirs, which is
     what ``expm1`` and ``log1p`` are called for. The role ``reach`` holds the names of what scales the difference. Other
     functions are as good as it wherever they are small, `absolute`: ELU near 0, the logistic function, a sum with 0.5,
     and the functions that are the input times one of it.
