@@ -56,7 +56,7 @@ def add(commands: Any) -> None:
         help="axes of open size, of a module of your own",
     )
     diagnose.add_argument("--at", type=Path, metavar="NPZ", help="inputs of another length, diagnosed as well")
-    diagnose.add_argument("--artefact", type=Path, metavar="FILE", help="an .onnx file of the module to look into")
+    diagnose.add_argument("--artefact", type=Path, metavar="FILE", help="its file, in place of an export")
     diagnose.add_argument(
         "--precision", default="float32", metavar="P", help="of the reference: float32 or float64 (default: float32)"
     )

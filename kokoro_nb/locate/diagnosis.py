@@ -37,7 +37,8 @@ class Diagnosis:
     method, why : str
         ``tracing`` (every operator that the runtime shows is recomputed in float64 on its own inputs), ``bisection``
         (parts are compiled alone and halved), ``comparison`` (every operator is right, and the program is compared with
-        the one that it was rewritten from) or ``export`` (nothing could be run), and the reason for that choice.
+        the one that it was rewritten from), ``inspection`` (a file is compared with its module) or ``export`` (nothing
+        could be run), and the reason for that choice.
     verdict : str
         ``fail``: an operator is wrong, or the export failed. ``pass``: none is wrong. ``unknown``: the output is wrong
         and no single operator is, or some operators could not be judged.
@@ -124,6 +125,10 @@ class Diagnosis:
             return f"apply what cures it ({cure.name}), and diagnose again"
         if self.failure is not None:
             return "export the parts of the module one by one, or with patches, until the one that fails is found"
+        if self.method == "inspection":
+            return (
+                "diagnose the module without the file, which exports it anew, or inspect it against one that is right"
+            )
         if self.bisection is None:
             return "compile parts of the program alone (method bisection), or give a reference with inputs of its own"
         return "run the same program on a backend that shows its operators, such as onnxruntime or executorch-portable"
@@ -212,6 +217,10 @@ class Diagnosis:
         subject = self.subject
         if not self.culprits or subject is None:
             raise InputError(f"There is no operator to reproduce: {self.statement}")
+        if self.method == "inspection":
+            raise InputError(
+                "The fault is in the file: `kokoro-nb inspect FILE --out DIR` writes a script that shows it."
+            )
         if subject.reference is None:
             raise InputError(
                 f"{self.backend} shows no operator, so that what went into the wrong one is not known; diagnose the "
