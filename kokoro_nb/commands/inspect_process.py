@@ -14,7 +14,7 @@ from typing import Any
 from kokoro_nb.errors import InputError, one_line
 
 SILENCE = 50.0  # seconds without a word of progress after which the process is looked at
-IDLE, VAIN = 0.05, 2.0  # times that: it hangs with less processor time in them, or with more since its last word
+IDLE, VAIN = 0.005, 2.0  # times that: it hangs with less processor time in them, or with more since its last word
 MEMORY = 4.0  # GB (10**9 bytes)
 LIBRARIES = 0.5  # GB that the runtimes' own code takes, which the system's limit of data does not count
 
