@@ -15,6 +15,8 @@ SIZES = (16, 24, 64, 8, 4, 2, 1, 128)
 PASSING = frozenset({"Cast", "Unsqueeze", "Squeeze", "Reshape", "Identity", "Flatten", "Transpose", "Slice", "Expand"})
 COUNTS = {"speed": 1.0, "temperature": 0.667, "noise_scale": 0.667, "length_scale": 1.0}
 """Numbers that models of speech are given under these names."""
+POSITIVE = ("power", "energy", "magnitude", "amplitude", "variance", "duration")
+"""Parts of names of inputs that are never negative."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +141,10 @@ def _values(
         return np.ones(shape, dtype), "ones: a mask"
     if name in COUNTS:
         return np.full(shape, COUNTS[name], dtype), f"the usual {COUNTS[name]}"
-    return (0.5 * generator.standard_normal(shape)).astype(dtype), "normal, of standard deviation 0.5"
+    drawn = (0.5 * generator.standard_normal(shape)).astype(dtype)
+    if any(word in name for word in POSITIVE):
+        return np.abs(drawn), "sizes of normal ones, of standard deviation 0.5"
+    return drawn, "normal, of standard deviation 0.5"
 
 
 def index_bound(file: OnnxFile, name: str) -> int | None:

@@ -252,3 +252,10 @@ def test_a_mean_whose_sum_float16_does_not_hold_is_named(save, node):
     assert (found.key, found.blame) == ("/pool", "precision")
     assert "beyond 65,504" in found.statement
     assert nb.inspect(mean("short.onnx", 300)).findings == ()
+
+
+def test_what_is_never_negative_is_made_so(save, node):
+    path = save([node("Log", ["mel_power"], ["y"], name="/log")], {"mel_power": [40]}, ["y"])
+    report = nb.inspect(path)
+    assert (report.verdict, report.findings) == ("pass", ())
+    assert "sizes of normal ones" in report.inputs["mel_power"]
