@@ -85,7 +85,8 @@ class PairedPrograms(PairedValues):
         if node is None:
             return None
         found = paired.at(node)
-        there = paired.counterpart(node) if found.key == node.key else paired.place(found.key)
+        there = paired.place(found.key) if found.index < node.index else ""  # what reorders is before what shows it
+        there = there or paired.counterpart(node)
         return replace(found, counterpart=there)
 
     @property

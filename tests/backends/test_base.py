@@ -23,7 +23,7 @@ def test_a_failure_names_the_root_of_a_chain_without_colours():
     failure = caught.value.failure("onnxruntime")
     assert failure.message == "Step 3/3 failed.\nDetails"
     assert failure.cause == "KeyError: 'aten.unfold'"
-    told = "onnxruntime failed when lowered: RuntimeError: Step 3/3 failed. (from KeyError: 'aten.unfold')"
+    told = "onnxruntime failed when lowered: RuntimeError: Step 3/3 failed (from KeyError: 'aten.unfold')"
     assert str(failure) == told
 
 

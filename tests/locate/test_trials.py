@@ -256,7 +256,7 @@ class Stacked(nn.Module):
     [
         (lambda kinds, _: {"gelu", "tanh"} <= {*kinds}, "float32", 1, "other form"),
         (lambda kinds, dtypes: len(kinds) > 20 and torch.float16 in dtypes, "float16", 0, "setting"),
-        (lambda kinds, _: len(kinds) > 20 and kinds[-1] == "instance_norm", "float32", 0, "patch"),
+        (lambda kinds, _: len(kinds) > 20 and kinds[-1] == "instance_norm", "float32", 0, "other form"),
     ],
 )
 def test_where_no_mechanism_is_known_every_generic_change_is_tried(of, dtype, culprits, cure):
