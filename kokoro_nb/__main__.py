@@ -1,6 +1,7 @@
 """The command line: `kokoro-nb --help` lists what there is."""
 
 import argparse
+import os
 import signal
 import sys
 import traceback
@@ -10,6 +11,7 @@ from pathlib import Path
 from threading import current_thread, main_thread
 from typing import NoReturn
 
+from kokoro_nb.cache_keys import package_versions
 from kokoro_nb.commands import (
     bench_command,
     client_commands,
@@ -54,6 +56,9 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("kokoro-nb: interrupted; the same command goes on from here.", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # whoever reads what is printed, such as head, has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         print(
@@ -98,7 +103,8 @@ def _parser() -> argparse.ArgumentParser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"kokoro-nb {_version()}")
+    version = package_versions(["kokoro_nb"])["kokoro_nb"]
+    parser.add_argument("--version", action="version", version=f"kokoro-nb {version}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="command [options]")
 
     diagnose_command.add(commands)
@@ -112,15 +118,6 @@ def _parser() -> argparse.ArgumentParser:
     bench_command.add(commands)
     sweep_command.add(commands)
     return parser
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("kokoro_nb")
-    except PackageNotFoundError:
-        return "(not installed)"
 
 
 if __name__ == "__main__":
