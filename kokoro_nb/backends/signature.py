@@ -1,4 +1,4 @@
-"""What goes into a program and what comes out of it: names, shapes, dtypes, and the sentences when they do not fit."""
+"""Inputs and outputs of a program: names, shapes, dtypes, and the sentences when they do not fit."""
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence

@@ -166,7 +166,7 @@ class Specification:
         double: bool = True,
         substitute: Substitute | None = None,
     ) -> Any:
-        """Compute one operator on what went into it; of a changed program, as the one that names it would.
+        """Compute one operator on its inputs; of a changed program, as the one that names it would.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""One operator of a model that a runtime got wrong, cut out with what went into it, as it was found.
+"""One operator of a model that a runtime got wrong, cut out with its inputs, as it was found.
 
 ``program.pt2`` holds the operator and its weights as exported, ``right.pt2`` the same as it should be,
 ``expected.safetensors`` what is right, computed in float64, and ``finding.json`` the rest.

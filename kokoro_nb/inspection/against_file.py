@@ -105,7 +105,7 @@ class PairedPrograms(PairedValues):
     def at(self, node: ComparedNode) -> InspectionFinding:
         """Say how a node differs from what reads the same in the reference."""
         others = self.counterparts(node)
-        proof = ["Both were computed in float64, and what goes into the node is in both."]
+        proof = ["Both were computed in float64, and the node's input is in both."]
         if others and others[0].operator == node.operator:
             other = others[0]
             proof.append(f"Its counterpart there is {_named(other)}.")
@@ -113,7 +113,7 @@ class PairedPrograms(PairedValues):
             for one, right in zip(node.outputs, other.outputs, strict=False):
                 if one in self.own and right in self.known:
                     how += [("changed scale", words) for words in scaled(self.own[one], self.known[right], self._alike)]
-            return self._told(node, how, proof)
+            return self._stated(node, how, proof)
         return self._elsewhere(node, others, proof)
 
     def of_outputs(self, apart: float) -> InspectionFinding:
@@ -124,9 +124,9 @@ class PairedPrograms(PairedValues):
     def of_parameters(self, node: ComparedNode, other: ComparedNode) -> InspectionFinding:
         """Say how a node that reads constants alone differs from the one that reads most of the same."""
         proof = [f"Its counterpart there, which reads the same constants but for this, is {_named(other)}."]
-        return replace(self._told(node, list(differing(other, node)), proof), counterpart=other.key)
+        return replace(self._stated(node, list(differing(other, node)), proof), counterpart=other.key)
 
-    def _told(self, node: ComparedNode, how: list[tuple[Name, str]], proof: list[str]) -> InspectionFinding:
+    def _stated(self, node: ComparedNode, how: list[tuple[Name, str]], proof: list[str]) -> InspectionFinding:
         where = f"{node.key} ({node.operator}) is the first node whose result {self.reference.label} does not have"
         if how:
             return _found(node, how[0][0], f"{where}: {'; '.join(words for _, words in how)}.", proof)
@@ -184,12 +184,12 @@ class PairedPrograms(PairedValues):
         for one in region:
             multiple = self._multiple(one)
             if multiple is not None:
-                return self._told(one, [multiple], proof)
+                return self._stated(one, [multiple], proof)
         read = next((self.pairs[one][0] for one in node.reads if one in self.pairs), "")
         value = self.own.get(node.outputs[0])
         factor = scaled(value, self.known[read], self._alike) if value is not None and read in self.known else []
         if factor:
-            words = factor[0].replace("what it is there", "what goes into it")
+            words = factor[0].replace("what it is there", "its input")
             statement = f"{where}: no {node.operator} there reads the same, and {words}."
             return _found(node, "changed scale", statement, proof)
         turned = self._reordered(node) if _kind(node.operator) == _kind(other.operator) else None

@@ -87,7 +87,7 @@ def body_findings(runs: tuple[BodyRun, ...], nodes: Sequence[OnnxNode]) -> tuple
 
 
 def _passes(seen: FileRun, node: OnnxNode) -> Iterator[tuple[str, OnnxFile, dict[str, np.ndarray]]]:
-    """Yield the attribute of a body, and each pass of it as a file with what goes into it.
+    """Yield the attribute of a body, and each pass of it as a file with its inputs.
 
     A loop goes on with what the runtime gives.
     """

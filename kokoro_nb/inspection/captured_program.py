@@ -221,7 +221,7 @@ def _judged(program: RunnableProgram, judge: Judge, run: ProgramRun, far: Far, i
     read = [one for one in operator.inputs if not one.startswith(CONSTANT)]
     unseen = [one for one in read if not one.startswith(INPUT) and one not in run.captured]
     if unseen and unseen[0] in program.facts.hidden:
-        return NodeJudgement(*about, "unknown", f"what goes into it, {unseen[0]}, is not shown")
+        return NodeJudgement(*about, "unknown", f"its input {unseen[0]} is not shown")
     finite = all(is_finite(judge.value(one)) for one in judge.upstream(operator.name))
     try:
         output = NodeOutputError.of(judge.error(operator.name))

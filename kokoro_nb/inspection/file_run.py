@@ -176,7 +176,7 @@ def examined(
     truth: dict[str, Value] = {**inputs, **drawn}
     found: list[NodeJudgement] = []
     watch, groups = BudgetWatch(file, nodes), NodeGroups(file, nodes, inputs, in_all_ways=in_all_ways)
-    say = seldom(tell, SAID)
+    say = throttled(tell, SAID)
     for group, values in groups:
         for node in group:
             found.append(_judged(file, node, values, truth))
@@ -246,10 +246,10 @@ def _inherited(
 SAID = 0.5  # seconds between two words
 
 
-def seldom(tell: Tell, seconds: float) -> Callable[[str], None]:
+def throttled(tell: Tell, seconds: float) -> Callable[[str], None]:
     """Return a function that hands a line on to `tell` at first, and then once `seconds` have passed.
 
-    >>> say = seldom(print, 60.0)
+    >>> say = throttled(print, 60.0)
     >>> for node in range(3):
     ...     say(f"{node} of 3 nodes")
     0 of 3 nodes

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.inspection.blame import InspectionFinding
-from kokoro_nb.inspection.file_run import SAID, FileRun, seldom
+from kokoro_nb.inspection.file_run import SAID, FileRun, throttled
 from kokoro_nb.inspection.node_judgement import relative_noise
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, freeing, last_readers, nodes_of
@@ -56,7 +56,7 @@ class HalfPrecisionNode:
         Root mean square of the error with every node up to here in float16, over that of what is right; NaN where it
         overflows itself, 0 of no error.
     before : float
-        The largest such noise of what goes into it; of what overflowed that of its precision alone.
+        The largest such noise of its inputs; of what overflowed that of its precision alone.
     runs_from : str
         Id of a running sum from which its input grows; empty where there is none nearby.
     """
@@ -118,7 +118,7 @@ def float16_foresight(
     half: dict[str, Value] = {name: change(value) for name, value in inputs.items()}
     noise: dict[str, float] = {}
     found = []
-    say = seldom(tell, SAID)
+    say = throttled(tell, SAID)
     for node in freeing(nodes, last_readers(nodes, set()), true, half):
         say(f"{node.index} of {len(nodes)} nodes in float16")
         rounded, wide = file.evaluated(node, half, change), file.evaluated(node, true, widened)
@@ -216,7 +216,7 @@ def foreseen(nodes: tuple[HalfPrecisionNode, ...]) -> tuple[str, ...]:
         running = f", which grows from the running sum {worst.runs_from}" if worst.runs_from else ""
         found.append(
             f"In float16 most noise would enter at {worst.key} ({worst.operator}): {noise}, after "
-            f"{worst.before:.2%} of what goes into it{running}."
+            f"{worst.before:.2%} of its input{running}."
         )
     return tuple(found)
 

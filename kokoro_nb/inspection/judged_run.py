@@ -89,8 +89,8 @@ def node_findings(seen: JudgedRun) -> tuple[tuple[InspectionFinding, ...], tuple
     kept_wide = sum(judgement.kept_wide for judgement in seen.judgements)
     if kept_wide:
         notes.append(
-            f"{kept_wide} nodes of 16 bits differ from their definition by less than half a unit of what goes into "
-            "them: the runtime keeps float32 between nodes."
+            f"{kept_wide} nodes of 16 bits differ from their definition by less than half a unit of their "
+            "inputs: the runtime keeps float32 between nodes."
         )
     if not seen.complete:
         notes.insert(0, f"The time was up after {len(seen.judgements):,} of {len(seen.nodes):,} nodes.")
@@ -115,7 +115,7 @@ def _not_finite(seen: JudgedRun, judgement: NodeJudgement, began: bool) -> tuple
         statement = f"{where} gives the first values that are not finite here: {share}."
         proof = (
             "In float64 from the start the same file is finite here, and the node does what its definition says: "
-            f"what goes into it, or comes out of it, is beyond {worst.dtype}."
+            f"its input or its result is beyond {worst.dtype}."
         )
         return _divided(
             seen, judgement, InspectionFinding.at(judgement, "nonfinite", "precision", statement, proof)

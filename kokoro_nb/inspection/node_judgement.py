@@ -109,11 +109,11 @@ class NodeJudgement:
         Largest difference of an output from the same file computed in float64 from the start, as a share of its peak;
         None where that was not known.
     given_finite : bool
-        Whether everything that went into it was finite.
+        Whether all its inputs were finite.
     true_finite : bool or None
         Whether the same file in float64 from the start gives finite values here; None where that was not known.
     kept_wide : bool
-        Whether it is right only if what went into it was not yet rounded to 16 bits: runtimes without kernels of 16
+        Whether it is right only if its inputs were not yet rounded to 16 bits: runtimes without kernels of 16
         bits keep float32 from one node to the next.
     noise : float or None
         Root mean square of the inherited error over that of what is right; NaN where what should be finite is not.
@@ -176,7 +176,7 @@ def judged_outputs(call: OnnxCall, inputs: Several, given: Several) -> tuple[tup
     call : OnnxCall
         The node.
     inputs : sequence of values
-        What went into it, in the types of the file.
+        Its inputs, in the types of the file.
     given : sequence of values
         What the runtime gave, None where it was not captured.
 

@@ -110,7 +110,7 @@ def run_ways(model: Any, inputs: Arrays, tell: Tell = str) -> tuple[dict[str, Va
     model : onnx.ModelProto
         The model.
     inputs : mapping of str to numpy.ndarray
-        What goes into it.
+        Its inputs.
     tell : callable
         Is given a line after each run.
 

@@ -24,7 +24,7 @@ OTHER = 0.05  # of its root mean square, element by element: what rounding of co
 REPLACED = 0.25  # of a constant's peak: what rounding to 4 bits does to it (1/14) is below it
 EXACT = 2e-5  # of its root mean square: more than another order of summation or a number of float32 makes of a value
 EXACTLY = 1e-9  # of its root mean square: two results in float64 of constants of the same bits
-TIMES = 20.0  # how much further apart than what went into it a result must be
+TIMES = 20.0  # how much further apart than its inputs a result must be
 SAME = 1e-6  # of the root mean square: two files in float64 that mean the same
 _FORGETTING = "clip where max min relu sign floor ceil round cast greater less equal argmax"
 FORGETTING = frozenset(_FORGETTING.split())
@@ -192,7 +192,7 @@ class PairedValues:
         return False
 
     def _begins(self, node: ComparedNode) -> bool:
-        """Return whether the reference has what goes into a node and not what it gives."""
+        """Return whether the reference has the inputs of a node and not its result."""
         read = [self.pairs[name][1] for name in node.reads if name in self.pairs and not self._is_flag_alone(name)]
         given = [name for name in node.outputs if name in self.pairs]
         if not given or not read or any(apart > (EXACTLY if self.limit == EXACT else self.limit) for apart in read):

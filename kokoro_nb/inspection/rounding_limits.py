@@ -56,7 +56,7 @@ def rounding_limits(call: OnnxCall, inputs: Several, exact: Several, output: int
     call : OnnxCall
         The node.
     inputs : sequence of values
-        What went into it, in the types of the file.
+        Its inputs, in the types of the file.
     exact : sequence of values
         What it gives in float64.
     output : int

@@ -328,7 +328,7 @@ def amplifier(nodes: Sequence[Any], judgements: Sequence[NodeJudgement]) -> str:
             most = judgement.noise - before
             where = (
                 f"; most noise enters at {node.key} ({node.operator}): {judgement.noise:.2%} of its result, after "
-                f"{before:.2%} of what goes into it"
+                f"{before:.2%} of its input"
             )
         noises |= dict.fromkeys(node.outputs, judgement.noise)
     return where

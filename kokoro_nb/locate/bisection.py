@@ -1,6 +1,6 @@
 """Find the wrong operator of a program that cannot be looked into: cut it, compile a part alone, and halve.
 
-A part is fed with what went into it in a run that is known to be right, so an error in what comes out arose in it. The
+A part is fed with its inputs of a run that is known to be right, so an error in what comes out arose in it. The
 parts shrink, and with them the time that each takes to compile.
 """
 

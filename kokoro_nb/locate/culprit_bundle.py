@@ -42,7 +42,7 @@ def write_finding_bundle(
     The folder holds ``repro.py``, which needs torch, numpy, safetensors and the runtime, and exits with 1 while the
     runtime is wrong, 0 when it is right, 2 where the case itself breaks and 3 where the runtime is not installed; with
     ``--mended`` it runs PyTorch on the program as it should be. Both are run in processes of their own before the
-    folder is there: the first has to fail, and the second to pass. What goes in is what went into the operator in the
+    folder is there: the first has to fail, and the second to pass. The inputs are those of the operator in the
     reference, so that nothing before it has a part in it.
 
     Parameters

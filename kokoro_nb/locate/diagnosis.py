@@ -221,7 +221,7 @@ class Diagnosis:
             )
         if subject.reference is None:
             raise InputError(
-                f"{self.backend} shows no operator, so that what went into the wrong one is not known; diagnose the "
+                f"{self.backend} shows no operator, so that the inputs of the wrong one are not known; diagnose the "
                 "program on a backend that shows its operators."
             )
         return write_finding_bundle(self.ranked[0], subject.candidate, subject.healthy, subject.reference, folder)

@@ -1,6 +1,6 @@
 """What an operator did wrong itself, apart from what went wrong before it.
 
-The operator is computed in float64 on the very values that went into it. What the backend gave differs from that by its
+The operator is computed in float64 on the very inputs that it had. What the backend gave differs from that by its
 own error, whatever its inputs were. Rounding is allowed for by a bound derived for its family of operators (see
 `rounding_families`); of others, by what rounding does to them on these inputs: the same in float32, and again in
 float64 with the last bits of the inputs changed.
@@ -192,7 +192,7 @@ class Judge:
         return kept_wide(compute, [near[one] for one in coarse], exact) if coarse else 0.0
 
     def right(self, name: str) -> np.ndarray:
-        """Return what the operator should have given on what went into it, floats in float64.
+        """Return what the operator should have given on its inputs, floats in float64.
 
         What is beyond the range of the dtype in which the backend gave it is infinite.
         """
@@ -209,7 +209,7 @@ class Judge:
         return tuple(dict.fromkeys(one for one in read if one in self._captured or one.startswith(INPUT)))
 
     def constants(self, name: str) -> tuple[str, ...]:
-        """Return the parameters, buffers and constants that went into it."""
+        """Return the parameters, buffers and constants that it read."""
         read = [one for each in (name, *self.along(name)) for one in self.operators[each].inputs]
         return tuple(dict.fromkeys(one.removeprefix(CONSTANT) for one in read if one.startswith(CONSTANT)))
 

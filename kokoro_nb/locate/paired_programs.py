@@ -1,7 +1,7 @@
 """Where a rewritten program parts from what it was rewritten from, though each of its operators is right by itself.
 
 Both are run in PyTorch in float64, so that a result that both have is the same to 1e-6 of its peak, whatever it is
-called. An operator parts from the reference if its result is nowhere in the reference, all that goes into it is, and
+called. An operator parts from the reference if its result is nowhere in the reference, all its inputs are, and
 what it gives reaches an output that is wrong. A harmless rewriting has results of its own as well, but comes together
 again before the output.
 """

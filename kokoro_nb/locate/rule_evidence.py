@@ -116,7 +116,7 @@ class Evidence:
     error : LocalError
         The operator, what it gave and what is right.
     inputs : dict
-        Name -> what went into it.
+        Name -> input.
     arguments : dict
         Name in the operator's schema -> what it was called with; floats in float64. Empty where that is not known.
     """
@@ -151,7 +151,7 @@ class Evidence:
 
 
 def call_of(meaning: Meaning, name: str, inputs: Mapping[str, Any], captured: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of an operator by name, as it is recomputed on what went into it: see `Meaning.recompute`.
+    """Return the arguments of an operator by name, as it is recomputed on its inputs: see `Meaning.recompute`.
 
     Tensors are arrays, floats in float64. Empty for one of several results, and where the program does not tell.
     """

@@ -21,7 +21,7 @@ SHOWN = 1e-5  # of the peak of an output
 
 
 def first_nonfinite(reference: Trace | None, candidate: Trace) -> Culprit:
-    """Return the first operator whose result is not finite although all that went into it is.
+    """Return the first operator whose result is not finite although all its inputs are.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def first_nonfinite(reference: Trace | None, candidate: Trace) -> Culprit:
     source = next((tap for tap in bad if all(_finite(trace, one, state, known) for one in tap.operator.inputs)), None)
     tap = source or bad[0]
     unseen = () if source else uncaptured(tap.operator, state, known)
-    reason = "" if source else "what went into it was not captured" if unseen else "its inputs are not finite either"
+    reason = "" if source else "its inputs were not captured" if unseen else "its inputs are not finite either"
     return Culprit(
         "nonfinite",
         "fail" if source else "unknown",

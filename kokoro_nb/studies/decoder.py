@@ -25,7 +25,7 @@ FROM_HAR = "from har"
 
 @dataclass(frozen=True, eq=False)
 class DecoderProgram:
-    """An exported program, and what goes into it in the utterance: name -> tensor."""
+    """An exported program, and its inputs in the utterance: name -> tensor."""
 
     program: Exported
     inputs: Mapping[str, Any]

@@ -61,7 +61,7 @@ class Meaning(Protocol):
     def recompute(
         self, name: str, inputs: Given, captured: Given, double: bool = True, substitute: Substitute = None
     ) -> Any:
-        """Compute one operator on what went into it; `substitute` may see and change each result on the way."""
+        """Compute one operator on its inputs; `substitute` may see and change each result on the way."""
 
 
 @dataclass(frozen=True, eq=False)

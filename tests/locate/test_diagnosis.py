@@ -60,7 +60,7 @@ def test_a_delegate_that_hides_its_operators_is_bisected(healthy, faulty):
 
 def test_there_is_no_bundle_of_what_bisection_found(healthy, faulty, tmp_path):
     found = diagnose(faulty, X, Delegated("delegated"), reference=healthy)
-    with pytest.raises(InputError, match="delegated shows no operator, so that what went into"):
+    with pytest.raises(InputError, match="delegated shows no operator, so that the inputs"):
         found.save_bundle(tmp_path / "bundle")
     assert not (tmp_path / "bundle").exists()
 

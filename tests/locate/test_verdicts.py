@@ -63,7 +63,7 @@ def test_what_was_not_captured_before_it_are_candidates(program, lost):
     found = first_nonfinite(None, program.trace({":sin": _channel(np.nan)}, missing=lost))
     assert (found.verdict, found.tap.name) == ("unknown", ":add")
     assert set(found.candidates) == {":add", *lost}
-    assert found.reason == "what went into it was not captured"
+    assert found.reason == "its inputs were not captured"
 
 
 def test_a_view_that_was_not_captured_is_as_finite_as_what_it_shows(program):

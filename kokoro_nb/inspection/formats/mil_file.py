@@ -134,7 +134,7 @@ class MilFile:
     def recompute(
         self, name: str, inputs: Given, captured: Given, double: bool = True, substitute: Substitute = None
     ) -> Any:
-        """Compute one operator on what went into it: see `kokoro_nb.traces.trace.Meaning`; nothing is substituted."""
+        """Compute one operator on its inputs: see `kokoro_nb.traces.trace.Meaning`; nothing is substituted."""
         operation, place = self._places[name]
         results = (self._double if double else self._plain).alone(operation, _given(operation, inputs, captured))
         if results is None:
@@ -175,7 +175,7 @@ class MilFile:
             raise InputError(f"{self.path} cannot be executed: {' '.join(str(error).split())} {where}.") from error
 
     def alone(self, name: str, inputs: Arrays, captured: Arrays, folder: Path) -> OperatorAlone:
-        """Return what goes into one operator, for a program of MIL that holds it alone.
+        """Return the inputs of one operator, for a program of MIL that holds it alone.
 
         Raises
         ------
@@ -214,7 +214,7 @@ class MilFile:
 
 
 def _given(operation: Any, inputs: Given, captured: Given) -> dict[str, Any]:
-    """Return what goes into an operation, by MIL's names, as far as it is known."""
+    """Return the inputs of an operation, by MIL's names, as far as it is known."""
 
     def value(variable: Any) -> Any:
         if isinstance(variable, list | tuple):

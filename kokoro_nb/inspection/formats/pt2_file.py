@@ -103,7 +103,7 @@ class Pt2File:
     def recompute(
         self, name: str, inputs: Given, captured: Given, double: bool = True, substitute: Substitute = None
     ) -> Any:
-        """Compute one operator on what went into it: see `Specification.recompute`."""
+        """Compute one operator on its inputs: see `Specification.recompute`."""
         return self.exported.specification.recompute(name, inputs, captured, double, substitute)
 
     def made_inputs(self, seed: int = 0) -> MadeInputs:

@@ -134,7 +134,7 @@ class PteFile:
     def recompute(
         self, name: str, inputs: Given, captured: Given, double: bool = True, substitute: Substitute = None
     ) -> Any:
-        """Compute one operator on what went into it: see `kokoro_nb.traces.trace.Meaning.recompute`."""
+        """Compute one operator on its inputs: see `kokoro_nb.traces.trace.Meaning.recompute`."""
         step, place = self.instructions.by_name[name]
         if step.operator is None:
             raise InputError(f"{name}: {step.reason}.")
@@ -215,14 +215,14 @@ class PteFile:
         Raises
         ------
         InputError
-            If what went into the instruction is not known, or ExecuTorch cannot write the program.
+            If an input of the instruction is not known, or ExecuTorch cannot write the program.
         """
         step, place = self.instructions.by_name[name]
         values = {}
         for k, (value, source) in enumerate(step.sources.items()):
             known = inputs.get(source.removeprefix(INPUT)) if source.startswith(INPUT) else captured.get(source)
             if known is None:
-                raise InputError(f"what goes into it, {source}, is not shown.")
+                raise InputError(f"its input {source} is not shown.")
             tensor = self.instructions.tensor(value)
             values[f"in{k}"] = np.asarray(known, self.instructions.dtype(value)).reshape(tensor.sizes)
         with quietly():

@@ -31,7 +31,7 @@ class ConvertedFile:
     original : pathlib.Path
         The float32 file that it was made from.
     inputs : dict of str to numpy.ndarray
-        What goes into both in the utterance.
+        The inputs of both in the utterance.
     """
 
     path: Path
