@@ -101,7 +101,7 @@ class PairedValues:
         there = {name: one.key for one in self.reference.nodes for name in one.outputs}
         near = (self.pairs[name] for name in node.outputs if name in self.pairs)
         same = [there[other] for other, apart in near if apart <= APART and other in there]
-        return next(iter([*same, *(one.key for one in self.counterparts(node))]), "")
+        return same[0] if same else next((one.key for one in self.counterparts(node)), "")
 
     def parting(self) -> Iterator[ComparedNode]:
         """Yield the nodes that part for good: first those that an output shows, then those that something masks."""
@@ -215,11 +215,11 @@ class PairedValues:
         if whole:
             like = [one for one in self.reference.nodes if one.operator == node.operator]
             return [one for one in like if read and read == self.read_by(one)]
-        found = [
-            (not same_weight(one, node), one.operator != node.operator, not self.is_missing(one), -len(common), k)
-            for k, one in enumerate(self.reference.nodes)
-            if (common := read & self.read_by(one)) or same_weight(one, node)
-        ]
+        found = []
+        for k, one in enumerate(self.reference.nodes):
+            common, same = read & self.read_by(one), same_weight(one, node)  # which sorts both
+            if common or same:
+                found.append((not same, one.operator != node.operator, not self.is_missing(one), -len(common), k))
         return [self.reference.nodes[k] for *_, k in sorted(found)]
 
     def paired_reads(self, node: ComparedNode) -> set[str]:
@@ -241,7 +241,7 @@ class PairedValues:
                 folded |= set(one.outputs)
             elif any(ends & ahead[name] for name in one.outputs):
                 lacked += [] if any(ahead.get(name) for name in {*one.reads} - folded) else [one.key]
-        return next(iter([*lacked, *(one.key for one in self.counterparts(node))]), "")
+        return lacked[0] if lacked else next((one.key for one in self.counterparts(node)), "")
 
     def is_missing(self, node: ComparedNode) -> bool:
         """Return whether the candidate has nothing like the result of a node of the reference."""
