@@ -1,6 +1,6 @@
 """A program of any format as a comparison sees it: its nodes, what they read and give, and every value in float64."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,6 +83,12 @@ class ComparedProgram:
     compute: Callable[[Mapping[str, np.ndarray], Observe], None]
     drawing: str = ""
     open_axes: tuple[tuple[str, int], ...] = ()
+
+
+def by_name(names: Sequence[str], inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return as many inputs under these names: by name if they are the same, else in order."""
+    named = inputs if set(names) == set(inputs) else dict(zip(names, inputs.values(), strict=True))
+    return {name: named[name] for name in names}
 
 
 def of_onnx(file: OnnxFile) -> ComparedProgram:

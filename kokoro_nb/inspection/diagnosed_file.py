@@ -10,7 +10,7 @@ from kokoro_nb.backends.signature import checked
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.against_file import PairedPrograms
 from kokoro_nb.inspection.blame import InspectionFinding
-from kokoro_nb.inspection.compared_program import of_exported
+from kokoro_nb.inspection.compared_program import by_name, of_exported
 from kokoro_nb.inspection.inspecting import opened, with_findings
 from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.references import three_sets
@@ -49,9 +49,8 @@ def diagnosed_file(subject: Subject, file: str | Path) -> Diagnosis:
         raise InputError(
             f"{other}: it has {theirs[0]} inputs and {theirs[1]} outputs, the module {mine[0]} and {mine[1]}."
         )
-    same = set(program.inputs) == set(inputs)
     try:
-        made = program.given(inputs if same else dict(zip(program.inputs, inputs.values(), strict=True)))
+        made = program.given(by_name(program.inputs, inputs))
     except InputError as error:
         raise InputError(f"{other}: {error}") from error
     seen = program.examined(made.arrays)

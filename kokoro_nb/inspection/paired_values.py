@@ -15,7 +15,7 @@ import numpy as np
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.compared_constants import differing, largest_change, same_weight
-from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram
+from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram, by_name
 from kokoro_nb.inspection.value_sketch import ValueSketch, nearest, sketches
 from kokoro_nb.inspection.value_types import Arrays
 
@@ -256,14 +256,12 @@ def same_inputs(reference: ComparedProgram, candidate: ComparedProgram, inputs: 
     InputError
         If the two do not take the same number of inputs.
     """
-    if set(reference.inputs) == set(inputs):
-        return {name: inputs[name] for name in reference.inputs}
     if len(reference.inputs) != len(inputs):
         raise InputError(
             f"{reference.label} takes {len(reference.inputs)} inputs, {candidate.label} {len(inputs)}; they cannot be "
             "compared."
         )
-    return dict(zip(reference.inputs, inputs.values(), strict=True))
+    return by_name(reference.inputs, inputs)
 
 
 def plain_name(operator: str) -> str:

@@ -11,7 +11,7 @@ from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.backends.signature import example_inputs
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.compared_program import ComparedProgram, of_exported, of_onnx
+from kokoro_nb.inspection.compared_program import ComparedProgram, by_name, of_exported, of_onnx
 from kokoro_nb.inspection.formats import FORMATS, read_program
 from kokoro_nb.inspection.onnx_file import OnnxFile, read_onnx
 
@@ -79,8 +79,7 @@ class Reference:
             raise InputError(
                 f"{self.label} takes {len(names)} inputs, the file {len(inputs)}; they cannot be compared."
             )
-        named = inputs if set(names) == set(inputs) else dict(zip(names, inputs.values(), strict=True))
-        exported = export_program(self.what.eval(), example_inputs(self.what, named))
+        exported = export_program(self.what.eval(), example_inputs(self.what, by_name(names, inputs)))
         if isinstance(exported, Failure):
             raise InputError(f"{self.label} cannot be exported with the inputs of the file: {exported}")
         return of_exported(exported, self.label)
