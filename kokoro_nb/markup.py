@@ -15,6 +15,8 @@ ORDER = ("fail", "unknown", "skip", "pass")
 """Verdicts, as a reader wants to see them."""
 
 
+ROOM = 120  # characters that stand beside one another on a page
+WORDS = 26  # characters of a text that stand in one line of a column
 LONG = 60  # characters, from which a column of a table is not made narrower than half of that
 
 
@@ -103,28 +105,73 @@ def scrolling(html: str) -> str:
 
 
 def table(rows: Sequence[Mapping[str, Any]], caption: str = "") -> Fragment:
-    """Return a table of `rows`: columns in the order in which they first appear, figures aligned right.
+    """Return a table of `rows` that fits a page: columns as they first appear, figures aligned right.
 
-    A verdict (``pass``, ``fail``, ``unknown``, ``skip``) becomes its chip, a fragment is shown as it is, None and an
-    absent cell stay empty.
+    What does not fit beside the first column and the verdicts folds away below, as do columns that hold one value in
+    each of three rows or more.
+
+    Parameters
+    ----------
+    rows : sequence of mappings
+        Column -> value; a column may be absent from a row. Figures get four digits, verdicts their chip, a `Fragment`
+        its HTML.
+    caption : str
+        Text below the table.
     """
     if not rows:
         text = f"{caption}. No rows." if caption else "No rows."
         return Fragment(f'<p class="knb knb-note">{escape(text)}</p>', text)
-    heads, columns = [], []
-    for name in dict.fromkeys(name for row in rows for name in row):
-        values = [row.get(name) for row in rows]
+    names = dict.fromkeys(name for row in rows for name in row)
+    first, *others = (_Column.of(str(name), [row.get(name) for row in rows]) for name in names)
+    same = [one for one in others if len(rows) > 2 and len(set(one.texts)) == 1 and not one.verdicts]
+    left = [one for one in others if one not in same]
+    ahead = [one for one in left if one.verdicts]
+    parts = [[first]]
+    room = ROOM - sum(one.width for one in (first, *ahead))
+    for one in left:
+        if not one.verdicts and (room := room - one.width) < 0 and len(parts[-1]) > 1:
+            parts.append([first])
+            room = ROOM - first.width - one.width
+        parts[0 if one.verdicts else -1].append(one)
+    notes = [caption, *(f"{one.name}: {one.texts[0] or 'none'} in each row" for one in same)]
+    html = _html(parts[0], "; ".join(filter(None, notes)))
+    if parts[1:]:
+        more = ", ".join(one.name for part in parts[1:] for one in part[1:])
+        tables = "".join(_html(part, "") for part in parts[1:])
+        html += f'<details class="knb knb-more"><summary>More columns: {escape(more)}</summary>{tables}</details>'
+    lines = zip(*((one.name, *one.texts) for one in (first, *others)), strict=True)
+    return Fragment(html, "\n".join(map("\t".join, lines)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Column:
+    name: str
+    texts: list[str]
+    cells: list[str]
+    kind: str
+    verdicts: bool
+
+    @classmethod
+    def of(cls, name: str, values: Sequence[Any]) -> "_Column":
         texts = _texts(values)
         wide = ' class="knb-long"' if any(len(text) > LONG for text in texts) else ""
         kind = ' class="knb-number"' if any(map(_is_number, values)) else wide
-        heads.append(f'<th scope="col"{kind}>{escape(str(name))}</th>')
-        cells = (f"<td{kind}>{_cell(value, text)}</td>" for value, text in zip(values, texts, strict=True))
-        columns.append((str(name), texts, list(cells)))
-    body = "".join(f"<tr>{''.join(cells)}</tr>" for cells in zip(*(column[2] for column in columns), strict=True))
+        cells = [f"<td{kind}>{_cell(value, text)}</td>" for value, text in zip(values, texts, strict=True)]
+        return cls(name, texts, cells, kind, any(text in ORDER for text in texts))
+
+    @property
+    def width(self) -> int:
+        """How many characters of a line it takes, with the space beside it; what is longer breaks."""
+        word = max(map(len, self.name.split()), default=0)
+        longest = max(map(len, self.texts))
+        return 3 + max(word, longest if "number" in self.kind else min(longest, WORDS))
+
+
+def _html(columns: Sequence[_Column], caption: str) -> str:
+    head = "".join(f'<th scope="col"{one.kind}>{escape(one.name)}</th>' for one in columns)
+    body = "".join(f"<tr>{''.join(cells)}</tr>" for cells in zip(*(one.cells for one in columns), strict=True))
     title = f"<caption>{escape(caption)}</caption>" if caption else ""
-    html = f'<table class="knb-table">{title}<thead><tr>{"".join(heads)}</tr></thead><tbody>{body}</tbody></table>'
-    lines = zip(*((name, *texts) for name, texts, _ in columns), strict=True)
-    return Fragment(scrolling(html), "\n".join(map("\t".join, lines)))
+    return scrolling(f'<table class="knb-table">{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>')
 
 
 def _is_number(value: Any) -> bool:

@@ -47,3 +47,18 @@ def test_a_fragment_carries_its_style_and_says_its_text_where_html_is_not_shown(
     shown = table([{"name": Fragment("<b>relu</b>", "relu")}])
     assert "<td><b>relu</b></td>" in shown.html
     assert repr(shown) == "name\nrelu"
+
+
+def test_a_table_keeps_what_fits_in_sight_and_folds_the_rest_away():
+    rows = [{"name": f"{n}", **{f"figure {k}": n * 1.5 + k for k in range(30)}, "verdict": "pass"} for n in range(4)]
+    shown = table([{**one, "unit": "dB"} for one in rows], "Figures")
+    seen, _, folded = shown.html.partition("<details")
+    assert "figure 0" in seen
+    assert "figure 29" not in seen
+    assert seen.count("knb-pass") == 4, "verdicts stay in sight"
+    assert folded.count('<th scope="col">name</th>') == folded.count("<table"), "each part names its rows"
+    assert all(f">figure {k}</th>" in shown.html for k in range(30))
+    assert "Figures; unit: dB in each row" in seen
+    assert "unit</th>" not in shown.html
+    assert "<details" not in table(rows[:2] and [{"a": 1, "b": 2}]).html
+    assert repr(shown).splitlines()[0].split("\t")[-1] == "unit", "as text every column is there"

@@ -34,6 +34,7 @@ DATA = dict.fromkeys(
     ("data-block", "data-gain", "data-hop", "data-peak", "data-rate", "data-samples"),
     re.compile(r"\d{1,12}(\.\d{1,12})?(e[+-]\d{1,3})?"),
 ) | {"data-values": re.compile(r"[A-Za-z0-9+/]*={0,2}")}
+QUESTION = re.compile(r"^\*\*([^*]+\?)\*\*$", re.MULTILINE)
 ANCHOR = re.compile(r"section-[\w-]+")
 
 
@@ -57,6 +58,8 @@ class Body:
         All cells but for the title.
     title : str
         Text of the first heading of level 1, ``""`` if there is none.
+    question : str
+        The first paragraph that is a question in bold, which is then left out of `html`; ``""`` if there is none.
     headings : list of Heading
         Those of level 2 and 3, in order.
     stopped : str
@@ -65,6 +68,7 @@ class Body:
 
     html: str = ""
     title: str = ""
+    question: str = ""
     headings: list[Heading] = field(default_factory=list)
     stopped: str = ""
     sounds: dict[str, str] = field(default_factory=dict)
@@ -91,7 +95,10 @@ def render_cells(notebook: "NotebookNode", error: str = "") -> Body:
         began[-1].outputs.append(type(notebook)(output_type="error", ename=name, evalue=value, traceback=[]))
     for index, cell in enumerate(shown, 1):
         if cell.cell_type == "markdown":
-            parts.append(f'<div class="prose">{_markdown(cell.source, body)}</div>')
+            source = cell.source
+            if not body.question and (found := QUESTION.search(source)):
+                body.question, source = " ".join(found[1].split()), source.replace(found[0], "", 1)
+            parts.append(f'<div class="prose">{_markdown(source, body)}</div>')
         elif cell.cell_type == "code" and cell.source.strip():
             parts.append(_code_cell(cell, index, body))
         elif cell.cell_type == "raw" and cell.source.strip():

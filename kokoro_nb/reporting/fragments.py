@@ -39,43 +39,51 @@ def overall(findings: Sequence[Finding], completed: bool = True) -> str:
     return "pass" if "pass" in verdicts else "skip"
 
 
-def board(findings: Sequence[Finding], page: str | None = None) -> Fragment:
-    """Return the verdict board: failed first, each with statement, figure, limit, backend, weights and reason.
+def board(findings: Sequence[Finding], rows: bool = True) -> Fragment:
+    """Return the verdict board: what failed, is unknown or was skipped, and below it a line that opens to what passed.
 
-    What is about a sick export is none of the checks, and not in it.
+    Each row has statement, figure, limit, backend, weights and reason, and the anchor ``finding-<n>``. What is about a
+    sick export is none of the checks, and not in it.
 
     Parameters
     ----------
     findings : sequence of Finding
         In the order in which they were made.
-    page : str, optional
-        Address of the page whose own board has these rows: each statement then links there. Without it each row
-        carries the anchor ``finding-<n>`` itself.
+    rows : bool
+        Whether what passed has rows; otherwise the line counts it.
     """
     numbered = [(index, finding) for index, finding in enumerate(findings, 1) if finding.diagnosis is None]
     if not numbered:
         text = "No check has been recorded: nothing is known."
         return Fragment(f'<p class="knb knb-line">{chip("unknown")} {text}</p>', text)
-    labels = list(dict.fromkeys(finding.weights for finding in findings))
-    backends = any(finding.backend for finding in findings)
+    ordered = sorted(numbered, key=lambda item: ORDER.index(item[1].verdict))
+    passed = [item for item in ordered if item[1].verdict == "pass"]
+    count = f"{len(passed)} check{'' if len(passed) == 1 else 's'} passed"
+    html = _table(ordered[: len(ordered) - len(passed)])
+    if passed and rows:
+        html += f'<details class="knb knb-passed"><summary>{count}</summary>{_table(passed)}</details>'
+    elif passed:
+        html += f'<p class="knb knb-line">{count}</p>'
+    return Fragment(html, "\n".join([tally(findings), *(repr(verdict_line(finding)) for _, finding in ordered)]))
+
+
+def _table(numbered: Sequence[tuple[int, Finding]]) -> str:
+    if not numbered:
+        return ""
+    labels = list(dict.fromkeys(finding.weights for _, finding in numbered))
+    backends = any(finding.backend for _, finding in numbered)
     heads = ["Verdict", "Statement", *(["Backend"] if backends else []), "Figure", "Limit", "Unit"]
     heads += ["Weights"] if len(labels) > 1 else []
-    ordered = sorted(numbered, key=lambda item: ORDER.index(item[1].verdict))
-    rows = "".join(_row(index, finding, backends, len(labels) > 1, page) for index, finding in ordered)
+    rows = "".join(_row(index, finding, backends, len(labels) > 1) for index, finding in numbered)
     head = "".join(
         f'<th scope="col"{" class=knb-number" if name in ("Figure", "Limit") else ""}>{name}</th>' for name in heads
     )
     caption = "" if len(labels) > 1 else f"<caption>Weights: {escape(labels[0])}</caption>"
-    table = f'<table class="knb-board">{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
-    lines = [tally(findings), *(repr(verdict_line(finding)) for _, finding in ordered)]
-    return Fragment(scrolling(table), "\n".join(lines))
+    return scrolling(f'<table class="knb-board">{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>')
 
 
-def _row(index: int, finding: Finding, backends: bool, weights: bool, page: str | None) -> str:
-    anchor = f"finding-{index}"
+def _row(index: int, finding: Finding, backends: bool, weights: bool) -> str:
     statement = escape(finding.statement)
-    if page is not None:
-        statement = f'<a href="{escape(page)}#{anchor}">{statement}</a>'
     for text, kind in ((finding.tap, "knb-tap"), (finding.reason, "knb-reason")):
         statement += f'<span class="{kind}">{escape(text)}</span>' if text else ""
     figure = "" if finding.value is None else number(finding.value)
@@ -85,7 +93,7 @@ def _row(index: int, finding: Finding, backends: bool, weights: bool, page: str 
     cells += [f'<td class="knb-number" data-label="Limit">{escape(limit(finding))}</td>']
     cells += [f'<td data-label="Unit">{escape(finding.unit)}</td>']
     cells += [f'<td data-label="Weights">{escape(finding.weights)}</td>'] if weights else []
-    return f"<tr{'' if page is not None else f' id={anchor}'}>{''.join(cells)}</tr>"
+    return f"<tr id=finding-{index}>{''.join(cells)}</tr>"
 
 
 @dataclass(frozen=True)

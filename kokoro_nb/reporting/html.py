@@ -1,6 +1,7 @@
 """The pages of the report: HTML of one notebook that needs nothing else and loads nothing, and of all verdicts."""
 
 import base64
+import io
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,20 @@ from kokoro_nb.reporting.versions import commit, versions
 STATES = {"passed": "completed", "checks failed": "completed", "failed": "stopped"}
 PENDING = ("waiting", "running")
 NO_END = (*PENDING, "damaged", "removed")  # how the execution itself ended is another matter
+PNG = b"\x89PNG\r\n\x1a\n"
+LARGEST = 2**20  # bytes of a picture that stands beside an answer
+THUMBNAIL = (320, 200)  # pixels
+GROUPS = {
+    "Start here": "00",
+    "The decoder that was all NaN": "01 02 03 04 05 12 15 22",
+    "Static shapes and NPUs": "06 09 11",
+    "Core ML": "07",
+    "PocketTTS": "08",
+    "Tools": "10 14 17 21",
+    "In use": "13 19 20",
+}
+"""The notebooks of this package, by the first two letters of their names, as a path through them."""
+OTHERS = "Other notebooks"
 GENERATOR = '<meta name="generator" content="kokoro_nb">'  # by which a page of an earlier report is known
 
 
@@ -53,6 +68,7 @@ class Page:
     about: Mapping[str, Any]
     body: Body
     sick: tuple[SickExport, ...] = ()
+    picture: bytes = b""
 
     @property
     def name(self) -> str:
@@ -96,8 +112,8 @@ class Page:
 
     @property
     def verdict(self) -> str:
-        """One verdict for the whole notebook."""
-        return overall(self.findings, completed=self.run.status == "passed")
+        """One verdict for the whole notebook; of one that has not ended that it is waiting or running."""
+        return self.run.status if self.pending else overall(self.findings, completed=self.run.status == "passed")
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -105,9 +121,48 @@ class Page:
         return Counter(finding.verdict for finding in checks(self.findings))
 
     @property
+    def answer(self) -> str:
+        """The answer to its question; empty where it gave none."""
+        return str(_answer(self.about).get("text", ""))
+
+    @property
+    def alt(self) -> str:
+        """What its picture shows, in words."""
+        return str(_answer(self.about).get("alt") or "The first figure of the notebook")
+
+    @property
+    def thumbnail(self) -> bytes:
+        """The picture, small, as JPEG; empty without one."""
+        from PIL import Image
+
+        if not self.picture:
+            return b""
+        image = Image.open(io.BytesIO(self.picture)).convert("RGB")
+        image.thumbnail(THUMBNAIL)
+        buffer = io.BytesIO()
+        image.save(buffer, "JPEG", quality=80)
+        return buffer.getvalue()
+
+    @property
     def weights(self) -> str:
         """Label of the weights that it was measured on."""
         return str(self.about.get("weights", "not recorded"))
+
+
+def _answer(about: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = about.get("answer")
+    return found if isinstance(found, Mapping) else {}
+
+
+def _picture(about: Mapping[str, Any], folder: Path, run: RunRecord) -> bytes:
+    """Return the picture of the answer, else the first figure; nothing where the run did not write it."""
+    figures = about.get("figures")
+    first = figures[0].get("path") if isinstance(figures, list) and figures and isinstance(figures[0], dict) else ""
+    name = str(_answer(about).get("picture") or first or "")
+    if name not in run.files or changed_files(folder, run, (name,)):
+        return b""
+    found = (folder / name).read_bytes()
+    return found if found.startswith(PNG) and len(found) <= LARGEST else b""
 
 
 def read_page(run: RunRecord, folder: Path, out_dir: Path | None = None) -> Page:
@@ -120,10 +175,12 @@ def read_page(run: RunRecord, folder: Path, out_dir: Path | None = None) -> Page
     about: Mapping[str, Any] = {}
     body = Body()
     sick: tuple[SickExport, ...] = ()
+    picture = b""
     try:
         if (folder / "findings.json").is_file() and "findings.json" not in spoilt:
             findings, about = read_findings(folder / "findings.json")
             sick = sick_exports(findings, run.notebook, folder, out_dir)
+            picture = _picture(about, folder, run)
         if run.executed and run.executed not in spoilt:
             body = read_body(folder / run.executed, run.error)
     except InputError as error:
@@ -131,7 +188,7 @@ def read_page(run: RunRecord, folder: Path, out_dir: Path | None = None) -> Page
     if spoilt and run.status in ("passed", "checks failed"):
         reason = f"Its results were changed or damaged since; {AGAIN}."
         run = replace(run, status="damaged", reason=reason, error="; ".join(spoilt))
-    return Page(run, findings, about, body, sick)
+    return Page(run, findings, about, body, sick, picture)
 
 
 def sick_exports(
@@ -188,25 +245,36 @@ def render_index(pages: Sequence[Page], sizes: Mapping[str, int]) -> str:
     """Return the HTML of the index; `sizes` gives the bytes of each page by the notebook's name."""
     counted = [page for page in pages if page.run.status != "removed"]
     every = [finding for page in counted for finding in page.findings]
+    pending = [page.name for page in pages if page.pending]
+    verdict = overall(every, all(page.run.status == "passed" for page in counted if not page.pending))
     return _render(
         "index.html.j2",
         pages=pages,
+        groups=_groups(pages),
         sizes=sizes,
         total=sum(sizes.values()),
-        verdict=overall(every, all(page.run.status == "passed" for page in counted)),
+        verdict="running" if pending and verdict != "fail" else verdict,
         tally=tally(every),
         columns=columns(every),
         tallies={page.name: tallies(page.findings) for page in pages},
         sick=_first_cards([one for page in counted for one in page.sick]),
-        boards={page.name: board(page.findings, page.file).html for page in pages},
         stopped=[page for page in pages if not page.completed and not page.pending],
-        pending=[page.name for page in pages if page.pending],
+        pending=pending,
         labels=list(dict.fromkeys(page.weights for page in pages if not page.pending)),
         made=now(),
         versions=versions(),
         commit=commit(),
         script="",
     )
+
+
+def _groups(pages: Sequence[Page]) -> Mapping[str, list[Page]]:
+    """Return the pages by the group that they belong to, each group in its own order."""
+    known = {start: group for group, starts in GROUPS.items() for start in starts.split()}
+    found: dict[str, list[Page]] = {group: [] for group in (*GROUPS, OTHERS)}
+    for page in pages:
+        found[known.get(page.name[:2], OTHERS)].append(page)
+    return {group: each for group, each in found.items() if each}
 
 
 def _first_cards(sick: Sequence[SickExport]) -> list[str]:
@@ -226,13 +294,17 @@ def _render(template: str, script: str, style: str = "", **values: Any) -> str:
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"chip": chip, "clock": clock, "duration": duration, "size": size_text}
+    environment.filters |= {"chip": chip, "encoded": _encoded, "clock": clock, "duration": duration, "size": size_text}
     environment.globals.update(
         order=ORDER,
         tally_of=tally,
         generator=GENERATOR,
         css=resource("markup.css") + style + resource("reporting/page.css"),
         script=script,
-        script_hash=base64.b64encode(sha256(script.encode()).digest()).decode(),
+        script_hash=_encoded(sha256(script.encode()).digest()),
     )
     return environment.get_template(template).render(values)
+
+
+def _encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode()

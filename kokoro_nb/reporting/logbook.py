@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,28 @@ class Logbook(CheckLog):
         }
         self._labels: dict[str, str] = {}
         self._save()
+
+    def answer(self, text: str, picture: Picture | None = None) -> Fragment:
+        """Record the answer to the question of the notebook, with which its page begins, and return it for the cell.
+
+        Parameters
+        ----------
+        text : str
+            One to three sentences with the figures that carry it, composed from the results.
+        picture : Picture, optional
+            What `figure` or `show` returned, to stand beside it; by default the first figure of the notebook.
+
+        Raises
+        ------
+        InputError
+            If the text is empty.
+        """
+        if not text.strip():
+            raise InputError("The answer is empty; say in one to three sentences what was found.")
+        about = {} if picture is None else {"picture": picture.path.name, "alt": picture.alt}
+        self._about["answer"] = {"text": text, **about}
+        self._save()
+        return Fragment(f'<p class="knb knb-answer">{escape(text)}</p>', text)
 
     def record(self, result: Any, subject: str = "The program", parity: float | None = None) -> None:
         """Record the checks that every exported program has to pass, those that its type of result can answer.
@@ -220,7 +243,7 @@ class Logbook(CheckLog):
         return self
 
     def _repr_html_(self) -> str:
-        return board(self.findings)._repr_html_()
+        return board(self.findings, rows=False)._repr_html_()
 
     def __repr__(self) -> str:
         return repr(board(self.findings))

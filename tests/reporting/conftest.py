@@ -80,7 +80,7 @@ def keep_run(folder, cells, status="passed", error="", seconds=1.0):
     folder.mkdir(parents=True, exist_ok=True)
     name = f"{folder.name}.ipynb"
     nbformat.write(new_notebook(cells=cells), folder / name)
-    files = {name: file_digest(folder / name)}
+    files = {path.name: file_digest(path) for path in (folder / name, *folder.glob("*.png"))}
     run = RunRecord(folder.name, status, "key", {}, "2026-11-21T09:44:07+00:00", seconds, error, files=files)
     write_run(folder, run)
     return run

@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 from hashlib import sha256
 
+import numpy as np
 import pytest
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
@@ -13,6 +14,7 @@ from kokoro_nb.findings import Finding, write_findings
 from kokoro_nb.markup import resource
 from kokoro_nb.reporting.report_files import Report
 from kokoro_nb.reporting.runs import write_run
+from kokoro_nb.reporting.style import encode_png
 from tests.reporting.conftest import keep_run
 
 BAD = "<script>alert(1)</script><img src=http://example.org/x onerror=alert(1)>"
@@ -23,8 +25,8 @@ def cells(*more):
     return [new_markdown_cell("# Where is the NaN?\n\nA question."), new_markdown_cell("## First"), *more]
 
 
-def keep(folder, name, notebook_cells, findings, status="passed", error=""):
-    about = {"weights": "narrow", "parameters": {"text": BAD}, "versions": {"torch": "2"}, "commit": "abc"}
+def keep(folder, name, notebook_cells, findings, status="passed", error="", **more):
+    about = {"weights": "narrow", "parameters": {"text": BAD}, "versions": {"torch": "2"}, "commit": "abc", **more}
     write_findings(folder / name / "findings.json", findings, notebook=name, **about)
     return keep_run(folder / name, notebook_cells, status, error, 72.4)
 
@@ -89,7 +91,10 @@ def test_the_verdict_comes_first_and_failures_first_in_it(report):
     assert page.title.text == "FAIL: Where is the NaN?"
     verdict = " ".join(page.find(class_="verdict").text.split())
     assert verdict == "fail 3 checks: 1 failed, 1 skipped, 1 passed; stopped before its end"
-    assert [row.td.text for row in page.find(id="verdicts").tbody("tr")] == ["fail", "skip", "pass"]
+    assert [row.td.text for row in page.find(id="verdicts")("tr") if row.td] == ["fail", "skip", "pass"]
+    assert page.find(id="finding-1").find_parent("details").summary.text == "1 check passed"
+    assert page.find(id="finding-3").find_parent("details") is None
+    assert "There is no answer: the notebook ended before it." in page.header.text
     assert text.index('id="verdicts"') < text.index("A question.")
     assert [cell.text for cell in page.find(id="finding-3")("td", class_="knb-number")] == ["NaN", "1e-4"]
     assert "macOS only" in page.find(id="finding-2").text
@@ -113,11 +118,11 @@ def test_a_failed_notebook_shows_where_it_stopped_and_of_an_interrupted_one_the_
 def test_the_index_has_every_verdict_with_its_figure_and_its_link(report):
     page = parsed(report["index.html"])
     assert page.title.text == "FAIL: kokoro_nb report"
-    rows = [[cell.text.strip() for cell in row("td")] for row in page.find(id="notebooks").tbody("tr")]
-    assert [(row[0], row[2], *row[3:7]) for row in rows] == [
-        ("pass", "completed", "0", "0", "0", "1"),
-        ("fail", "stopped", "1", "0", "1", "1"),
-        ("fail", "interrupted", "0", "0", "0", "0"),
+    rows = [(one["id"], one.h3.span.text, one.find(class_="facts").text.split(" ·")[0]) for one in page("li")]
+    assert rows == [
+        ("01_good", "pass", "1 check: 1 passed"),
+        ("03_bad", "fail", "3 checks: 1 failed, 1 skipped, 1 passed; stopped before its end"),
+        ("05_stopped", "fail", "0 checks: none made; interrupted before its end"),
     ]
     matrix = page.find(class_="matrix")
     assert [head.text for head in matrix.thead("th")] == ["Notebook", "all", BAD, "coreml", "eager"]
@@ -128,9 +133,37 @@ def test_the_index_has_every_verdict_with_its_figure_and_its_link(report):
     assert matrix.find("a", string="1 skipped")["href"] == "03_bad.html#finding-2"
     links = {link["href"] for link in page("a")}
     assert {f"03_bad.html#finding-{n}" for n in (1, 2, 3)} <= links
-    assert "NaN" in page.find(id="03_bad").text
-    assert "macOS only" in page.find(id="03_bad").text
     assert re.search(r"3 notebooks, \d+ kB in all", page.footer.text)
+
+
+@pytest.mark.parametrize(
+    ("answer", "picture"),
+    [
+        ({"text": f"It is NaN. {BAD}", "picture": "one.png", "alt": "A curve"}, "A curve"),
+        ({"text": f"It is NaN. {BAD}", "picture": "../elsewhere.png"}, None),
+        ({"text": f"It is NaN. {BAD}"}, "The first figure of the notebook"),
+        ([BAD], "The first figure of the notebook"),
+    ],
+)
+def test_a_page_begins_with_question_answer_and_picture(tmp_path, answer, picture):
+    folder = tmp_path / "run" / "01_one"
+    folder.mkdir(parents=True)
+    for path in (folder / "one.png", tmp_path / "run" / "elsewhere.png"):
+        path.write_bytes(base64.b64decode(encode_png(np.zeros((9, 16, 3), np.uint8))))
+    made = [
+        new_markdown_cell("# Title\n\n**Where is\nthe NaN?**\n\nMore of it."),
+        new_code_cell("1", execution_count=1),
+    ]
+    keep(folder.parent, "01_one", made, [], answer=answer, figures=[{"name": "one", "path": "one.png"}])
+    report = Report(tmp_path / "run", tmp_path / "report").close().parent
+    page, index = (parsed((report / name).read_text(encoding="utf-8")) for name in ("01_one.html", "index.html"))
+    assert page.header.find(class_="question").text == index.find(class_="question").text == "Where is the NaN?"
+    assert "Where is" not in page.article.text, "it is not said twice"
+    assert "More of it." in page.article.text
+    said = [one.text for each in (page.header, index) for one in each(class_="answer")]
+    assert said == ([f"It is NaN. {BAD}"] * 2 if isinstance(answer, dict) else [])
+    assert [one["alt"] for one in page.header("img")] == ([picture] if picture else [])
+    assert len(index.find(id="notebooks")("img")) == bool(picture)
 
 
 def test_without_any_run_there_is_one_sentence(tmp_path):
@@ -149,7 +182,8 @@ def test_the_index_is_there_before_anything_has_run_and_each_page_as_it_ends(tmp
     page = index()
     assert "0 of 2 notebooks have ended" in page.get_text()
     assert page.find("meta", attrs={"http-equiv": "refresh"}) is not None
-    assert [row.get_text() for row in page.select(".knb-board td[data-label=Run]")] == ["waiting", "waiting"]
+    assert [one.h3.span.text for one in page("li")] == ["waiting", "waiting"]
+    assert page.find(class_="verdict").span.text == "running"
     assert not page.select("a[href$='.html']")
     assert not list(out.glob("0*.html"))
     keep(run, "01_good", cells(), [Finding("finite", "pass", "All finite.", "narrow")])

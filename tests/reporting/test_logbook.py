@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import soundfile
+from matplotlib.figure import Figure
 
 from kokoro_nb.errors import ChecksError, InputError
 from kokoro_nb.findings import Finding, read_findings
@@ -100,6 +101,15 @@ def test_what_a_busy_machine_spoils_is_unknown_and_close_shows_the_board(log, va
     assert ("the machine was busy" in log.findings[0].reason) == (verdict == "unknown")
     assert f"1 check: 1 {'passed' if verdict == 'pass' else verdict}" in repr(log)
     assert "knb-board" in log._repr_html_()
+
+
+def test_an_answer_is_kept_with_its_picture(log):
+    with pytest.raises(InputError, match="The answer is empty"):
+        log.answer(" ")
+    picture = log.figure(Figure(), "curve", "A curve")
+    shown = log.answer("It is <NaN>.", picture)
+    assert shown.html == '<p class="knb knb-answer">It is &lt;NaN&gt;.</p>'
+    assert on_disk(log)[1]["answer"] == {"text": "It is <NaN>.", "picture": "curve.png", "alt": "A curve"}
 
 
 def test_note_records_a_failure_without_raising_and_skip_keeps_its_reason(log):
