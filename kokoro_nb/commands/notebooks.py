@@ -7,8 +7,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zipfile import ZIP_DEFLATED, ZipFile
 
 from kokoro_nb.errors import InputError
+from kokoro_nb.storage import atomic
 
 if TYPE_CHECKING:
     from kokoro_nb.reporting.execute import NotebookResult
@@ -24,6 +26,7 @@ def add(commands: Any) -> None:
     run.set_defaults(command=_run)
     report = commands.add_parser("report", help="execute notebooks and write the HTML report")
     report.add_argument("--render-only", action="store_true", help="write the report of what has been run already")
+    report.add_argument("--zip", action="store_true", help="write report.zip as well, one file to send")
     report.set_defaults(command=_report)
     for command in (run, report):
         command.add_argument(
@@ -90,6 +93,11 @@ def _report(arguments: argparse.Namespace) -> int:
     elif arguments.notebooks or arguments.parameters or arguments.fresh:
         raise InputError("--render-only runs nothing; leave out the notebooks, -p and --fresh.")
     print(f"Report: {report.close()}")
+    if arguments.zip:
+        with atomic(out / "report.zip") as draft, ZipFile(draft, "w", ZIP_DEFLATED) as archive:
+            for path in sorted((out / "report").glob("*.html")):
+                archive.write(path, f"report/{path.name}")
+        print(f"To send: {out / 'report.zip'}")
     runs = [run for run in read_runs(out / "run") if run.notebook in names or run.source]
     return int(any(run.status != "passed" for run in runs))
 

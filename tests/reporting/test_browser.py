@@ -12,7 +12,7 @@ from kokoro_nb.reporting.report_files import Report
 from tests.reporting.conftest import keep_run
 
 PROSE = (
-    "# Is it right?\n\nA question.\n\n```python\n"
+    "# Is it right?\n\n**Is every value right?**\n\nA question.\n\n```python\n"
     + "def long(x): return f'{x}' + str(1.5)  # long\n" * 3
     + "y" * 300
     + "\n```\n\n|a|b|\n|-|-|\n|1|2|\n"
@@ -32,6 +32,8 @@ def report(tmp_path_factory):
         log.audio("tone", 0.1 * np.sin(np.arange(2400) / 10), 24_000),
         Fragment("".join(map(chip, ORDER)), "chips"),
         table([{f"column {n}": "a long value " * 3 for n in range(12)}], caption="Wide"),
+        table([{"name": "x" * 40, **{f"figure {n} (of peak)": 0.1234 * n for n in range(20)}}], caption="Figures"),
+        log.answer("One of one values is right."),
         log,
     ]
     log.close()
@@ -70,3 +72,19 @@ def test_the_board_leads_to_the_page_by_keyboard(report, open_page):
     page.keyboard.press("Enter")
     page.wait_for_url("**/01_all.html*")
     assert page.url.startswith((report / "01_all.html").as_uri())
+
+
+@pytest.mark.parametrize("width", [1300, 400])
+def test_the_first_screen_holds_the_answer_and_no_table_is_cut_off(report, open_page, width):
+    page, _ = open_page(report / "01_all.html")
+    page.set_viewport_size({"width": width, "height": 900})
+    answer = page.locator("header .answer")
+    assert answer.inner_text() == "One of one values is right."
+    assert answer.bounding_box()["y"] + answer.bounding_box()["height"] < 900
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the page itself does not scroll"
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    cut = "[...document.querySelectorAll('.knb-scroll')].filter((one) => one.scrollWidth > one.clientWidth + 1).length"
+    if width == 1300:
+        assert page.evaluate(cut) == 0
+        page.evaluate("document.querySelector('.knb-scroll .knb-table').style.minWidth = '3000px'")
+        assert page.evaluate(cut) == 1, "it would be seen"
