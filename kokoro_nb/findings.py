@@ -46,7 +46,7 @@ class Finding:
     relation : str
         The relation that is required of the figure to the limit: one of `RELATIONS`, or ``""`` where there is no limit.
     diagnosis : mapping or None
-        What was found out about a sick export, as plain values: see `kokoro_nb.reporting.sick_export`. Such a finding
+        What was found out about a wrong export, as plain values: see `kokoro_nb.reporting.wrong_export`. Such a finding
         is about the subject of a notebook, and is none of its checks.
     """
 

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from tests.corpus.file_faults import ALONE, FORMS, IN_FILE
-from tests.corpus.sick_exports import SICK
+from tests.corpus.wrong_exports import SICK
 from tests.corpus.verdicts import CASES, FROZEN, verdict
 
 ROWS = json.loads(FROZEN.read_text(encoding="utf-8"))
@@ -45,7 +45,7 @@ def test_a_planted_fault_is_named_at_its_place_or_does_nothing():
     assert {name.split()[0] for name in wrong} == {"one_pass_variance"}  # means near 0 are no harm to it
 
 
-def test_a_sick_export_has_its_culprit_and_its_mechanism():
+def test_a_wrong_export_has_its_culprit_and_its_mechanism():
     for name, row in _rows("sick: ").items():
         assert row["verdict"] == "fail"
         assert row["first"].split(" or ")[0] in SICK[name].culprits

@@ -1,4 +1,4 @@
-"""Cards, and what one says of a sick export, from its record: the culprit, why, what is known of it, what cures it."""
+"""Cards, and what one says of a wrong export, from its record: the culprit, why, what is known of it, what cures it."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping

@@ -95,7 +95,7 @@ class Trial:
         try:
             with quietly():
                 outputs = outcome()
-        except Exception as error:  # the cure of a sick export may fail in whatever way, and that is its result
+        except Exception as error:  # the cure of a wrong export may fail in whatever way, and that is its result
             outputs = one_line(error)
         if isinstance(outputs, Failure | str):
             return Remedy(kind, name, statement, size, float("nan"), "unknown", str(outputs))

@@ -117,7 +117,7 @@ class CheckLog:
         return verdict_line(finding)
 
     def diagnosis(self, found: Any, subject: str = "The program", note: str = "", bundle: str | Path = "") -> Fragment:
-        """Record a sick export for the first page of the report, and return its card for the cell to show.
+        """Record a wrong export for the first page of the report, and return its card for the cell to show.
 
         It is what the notebook is about and no check: `close` does not raise for it.
 
@@ -137,7 +137,7 @@ class CheckLog:
         InputError
             If `bundle` lies elsewhere.
         """
-        from kokoro_nb.reporting.sick_export import card, described
+        from kokoro_nb.reporting.wrong_export import card, described
 
         place = Path(bundle).resolve() if bundle else self.out_dir
         if not place.is_relative_to(self.out_dir):

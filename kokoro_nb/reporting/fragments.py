@@ -13,7 +13,7 @@ ALL = "all"
 
 
 def checks(findings: Sequence[Finding]) -> list[Finding]:
-    """Return `findings` without those about a sick export: those are the subject, and no check."""
+    """Return `findings` without those about a wrong export: those are the subject, and no check."""
     return [finding for finding in findings if finding.diagnosis is None]
 
 
@@ -43,7 +43,7 @@ def board(findings: Sequence[Finding], rows: bool = True) -> Fragment:
     """Return the verdict board: what failed, is unknown or was skipped, and below it a line that opens to what passed.
 
     Each row has statement, figure, limit, backend, weights and reason, and the anchor ``finding-<n>``. What is about a
-    sick export is none of the checks, and not in it.
+    wrong export is none of the checks, and not in it.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ from kokoro_nb.reporting.readable import clock, duration, size_text
 from kokoro_nb.reporting.run_outcome import AGAIN
 from kokoro_nb.reporting.runs import RunRecord, changed_files
 from kokoro_nb.reporting.selection import read_notebook
-from kokoro_nb.reporting.sick_export import card, symptom
+from kokoro_nb.reporting.wrong_export import card, symptom
 from kokoro_nb.reporting.side_by_side import MARK, player_script
 from kokoro_nb.reporting.versions import commit, versions
 
@@ -47,8 +47,8 @@ GENERATOR = '<meta name="generator" content="kokoro_nb">'  # by which a page of 
 
 
 @dataclass(frozen=True)
-class SickExport:
-    """A sick export: its card on the page of its notebook, the one on the first page, how bad it is, and its cause.
+class WrongExport:
+    """A wrong export: its card on the page of its notebook, the one on the first page, how bad it is, and its cause.
 
     Exports of one notebook that fail with one error on one backend have one cause, and one card on the first page.
     """
@@ -67,7 +67,7 @@ class Page:
     findings: tuple[Finding, ...]
     about: Mapping[str, Any]
     body: Body
-    sick: tuple[SickExport, ...] = ()
+    wrong: tuple[WrongExport, ...] = ()
     picture: bytes = b""
 
     @property
@@ -174,12 +174,12 @@ def read_page(run: RunRecord, folder: Path, out_dir: Path | None = None) -> Page
     findings: tuple[Finding, ...] = ()
     about: Mapping[str, Any] = {}
     body = Body()
-    sick: tuple[SickExport, ...] = ()
+    wrong: tuple[WrongExport, ...] = ()
     picture = b""
     try:
         if (folder / "findings.json").is_file() and "findings.json" not in spoilt:
             findings, about = read_findings(folder / "findings.json")
-            sick = sick_exports(findings, run.notebook, folder, out_dir)
+            wrong = wrong_exports(findings, run.notebook, folder, out_dir)
             picture = _picture(about, folder, run)
         if run.executed and run.executed not in spoilt:
             body = read_body(folder / run.executed, run.error)
@@ -188,20 +188,20 @@ def read_page(run: RunRecord, folder: Path, out_dir: Path | None = None) -> Page
     if spoilt and run.status in ("passed", "checks failed"):
         reason = f"Its results were changed or damaged since; {AGAIN}."
         run = replace(run, status="damaged", reason=reason, error="; ".join(spoilt))
-    return Page(run, findings, about, body, sick, picture)
+    return Page(run, findings, about, body, wrong, picture)
 
 
-def sick_exports(
+def wrong_exports(
     findings: Sequence[Finding], notebook: str, folder: Path, out_dir: Path | None = None
-) -> tuple[SickExport, ...]:
-    """Return the cards of the sick exports among `findings`.
+) -> tuple[WrongExport, ...]:
+    """Return the cards of the wrong exports among `findings`.
 
     Raises
     ------
     InputError
         If one of them is none that this package has written.
     """
-    found: list[SickExport] = []
+    found: list[WrongExport] = []
     for row in (one.diagnosis for one in findings if one.diagnosis is not None):
         try:
             place = (folder / str(row["bundle"])).resolve() if row["bundle"] else folder
@@ -210,7 +210,7 @@ def sick_exports(
             here, there = card(row, bundle=bundle), card(row, f"{quote(notebook)}.html", notebook, bundle)
             error = row["failure"]["error"] if row["failure"] else f"{len(found)}"
             cause = f"{notebook} {row['backend']} {error}"
-            found.append(SickExport(here.html, there.html, symptom(row)[2], cause))
+            found.append(WrongExport(here.html, there.html, symptom(row)[2], cause))
         except (AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
             raise InputError(f"A diagnosis of {notebook} cannot be shown ({error!r}); run it again.") from error
     return tuple(found)
@@ -257,7 +257,7 @@ def render_index(pages: Sequence[Page], sizes: Mapping[str, int]) -> str:
         tally=tally(every),
         columns=columns(every),
         tallies={page.name: tallies(page.findings) for page in pages},
-        sick=_first_cards([one for page in counted for one in page.sick]),
+        wrong=_first_cards([one for page in counted for one in page.wrong]),
         stopped=[page for page in pages if not page.completed and not page.pending],
         pending=pending,
         labels=list(dict.fromkeys(page.weights for page in pages if not page.pending)),
@@ -277,10 +277,10 @@ def _groups(pages: Sequence[Page]) -> Mapping[str, list[Page]]:
     return {group: each for group, each in found.items() if each}
 
 
-def _first_cards(sick: Sequence[SickExport]) -> list[str]:
+def _first_cards(wrong: Sequence[WrongExport]) -> list[str]:
     """Return the cards of the first page, the worst first: one for each cause, with the number of the others."""
-    counts, first = Counter(one.cause for one in sick), dict[str, str]()
-    for one in sorted(sick, key=lambda one: one.severity, reverse=True):
+    counts, first = Counter(one.cause for one in wrong), dict[str, str]()
+    for one in sorted(wrong, key=lambda one: one.severity, reverse=True):
         others = counts[one.cause] - 1
         more = f'<p class="tally">The same error in {others} more.</p>' if others else ""
         first.setdefault(one.cause, one.first_page + more)

@@ -218,7 +218,7 @@ class Logbook(CheckLog):
             made = shown(result, weights or self.weights, caption)
         except NoDrawingError:
             raise
-        except Exception as error:  # of whatever library draws it: the result is what matters, and it may be sick
+        except Exception as error:  # of whatever library draws it: the result is what matters, and it may be damaged
             what = f"'{name or type(result).__name__}' can be drawn."
             reason = f"{type(error).__name__}: {error}"
             return self.note(Finding("drawing", "unknown", what, self.weights, reason=reason))

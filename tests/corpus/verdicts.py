@@ -16,7 +16,7 @@ from kokoro_nb.backends.exported import export_program
 from kokoro_nb.faults import Fault, possible
 from kokoro_nb.inspection import diagnose, inspect
 from kokoro_nb.locate import divergences
-from tests.corpus import file_faults, forms, programs, sick_exports
+from tests.corpus import file_faults, forms, programs, wrong_exports
 from tests.corpus.damage import DAMAGES, WRITERS
 from tests.faults.other_kinds import KINDS
 
@@ -66,14 +66,14 @@ def _of_culprits(found):
 
 
 def sick(name, folder):
-    """Diagnose a sick export."""
-    found = sick_exports.diagnosed(sick_exports.SICK[name], folder)
+    """Diagnose a wrong export."""
+    found = wrong_exports.diagnosed(wrong_exports.SICK[name], folder)
     return {"verdict": found.verdict, **_of_culprits(found.ranked)}
 
 
 def healthy(name, on, folder):
     """Diagnose a healthy export."""
-    module, inputs = sick_exports.HEALTHY[name][0]()
+    module, inputs = wrong_exports.HEALTHY[name][0]()
     found = diagnose(module, inputs, on, folder=folder)
     return {"verdict": found.verdict, **_of_culprits(found.ranked)}
 
@@ -127,10 +127,10 @@ def damaged(name, folder):
 
 CASES = {
     **{f"planted {kind} on {on}": (planted, kind, on) for on, kinds in PLANTED_ON.items() for kind in kinds},
-    **{f"sick: {name}": (sick, name) for name in sick_exports.SICK},
+    **{f"sick: {name}": (sick, name) for name in wrong_exports.SICK},
     **{
         f"healthy: {name} on {on}": (healthy, name, on)
-        for name, (_, all_) in sick_exports.HEALTHY.items()
+        for name, (_, all_) in wrong_exports.HEALTHY.items()
         for on in all_
     },
     **{f"form {name}": (form, name) for name in forms.FORMS},

@@ -41,7 +41,7 @@ def test_all_checks_of_a_faithful_program(log):
     log.record(row([1, 1, 1, 1 + 2**-13]), "At the limit the decoder", 2**-13)
     log.record(row([1, 1, 1, 1.1], drift=None), "Without a limit and a repetition the decoder")
     assert verdicts(log)[8:] == [("runs", "pass"), ("finite", "pass")]
-    assert len(verdicts(log)) == len(log.findings), "none is a sick export"
+    assert len(verdicts(log)) == len(log.findings), "none is a wrong export"
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_all_checks_of_a_faithful_program(log):
         (SurveyRow("tvm", climb=Climb("tvm", Failure("tvm", "lowered", "E", "m"))), "runs", True),
     ],
 )
-def test_each_check_can_fail_and_what_is_beyond_its_limit_is_a_sick_export(log, bad, kind, sick):
+def test_each_check_can_fail_and_what_is_beyond_its_limit_is_a_wrong_export(log, bad, kind, sick):
     log.record(bad, "The decoder", 1e-4)
     assert next(one for one in verdicts(log) if one[1] == "fail") == (kind, "fail")
     assert len([one for one in log.findings if one.diagnosis is not None]) == sick
@@ -88,7 +88,7 @@ def test_several_rows_are_recorded_one_after_another_and_anything_else_is_refuse
     assert verdicts(log)[3:] == [("built", "pass"), ("runs", "skip")]
     log.record(row([1, 1, 1, np.nan]), "The decoder")
     assert ("finite", "fail") in verdicts(log)
-    assert log.findings[-3].diagnosis is not None, "without a limit, too, it is a sick export"
+    assert log.findings[-3].diagnosis is not None, "without a limit, too, it is a wrong export"
     with pytest.raises(InputError, match="No checks are known for a set"):
         log.record([{1}])
 

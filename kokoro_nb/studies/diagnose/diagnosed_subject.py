@@ -106,7 +106,7 @@ def diagnosed_subject(
     healed = decoder_program(model, case, frames, patches=every).program if missing else None
     note, known = "", ""
     if channels:
-        note = f"Made sick on purpose: {channels} channels of one convolution hardly vary beside a large mean."
+        note = f"Made wrong on purpose: {channels} channels of one convolution hardly vary beside a large mean."
         known = NORM if missing == ("two_pass_norm",) else ""
     subject = f"Kokoro's decoder, {frames / 40:g} s of speech"
     fitting: Mapping[str, Any] = decoder.inputs

@@ -67,7 +67,7 @@ HEALTHY = {
 
 
 def diagnosed(sick, folder):
-    """Return the diagnosis of a sick export."""
+    """Return the diagnosis of a wrong export."""
     module, inputs, *reference = sick.program()
     file = sick.file(module, inputs, folder / "model.onnx") if sick.file else None
     return diagnose(module, inputs, sick.backend, *reference, artefact=file, folder=folder / "made")

@@ -1,4 +1,4 @@
-"""A sick export as a card that is read in ten seconds: what is wrong, where, why, what is known, what cures it."""
+"""A wrong export as a card that is read in ten seconds: what is wrong, where, why, what is known, what cures it."""
 
 import math
 from html import escape
@@ -16,7 +16,7 @@ CULPRITS = 8  # that are recorded of one diagnosis, those with the largest effec
 
 
 def described(found: Diagnosis | Failure | SurveyRow, subject: str, note: str = "", bundle: str = "") -> dict[str, Any]:
-    """Return what ``findings.json`` records of a sick export, as plain values.
+    """Return what ``findings.json`` records of a wrong export, as plain values.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def symptom(row: Row) -> tuple[str, str, tuple[float, float]]:
 
 
 def card(row: Row, page: str = "", name: str = "", bundle: str = "") -> Fragment:
-    """Return the card of a sick export.
+    """Return the card of a wrong export.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Cards of sick exports: of a diagnosis with everything in it, of less and less, and of one that others wrote."""
+"""Cards of wrong exports: of a diagnosis with everything in it, of less and less, and of one that others wrote."""
 
 import math
 from dataclasses import replace
@@ -15,9 +15,9 @@ from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.output_error import OutputError
 from kokoro_nb.locate.remedies import Remedy
 from kokoro_nb.locate.survey import SurveyRow
-from kokoro_nb.reporting.html import _first_cards, sick_exports
+from kokoro_nb.reporting.html import _first_cards, wrong_exports
 from kokoro_nb.reporting.logbook import Logbook
-from kokoro_nb.reporting.sick_export import card, described, symptom
+from kokoro_nb.reporting.wrong_export import card, described, symptom
 from kokoro_nb.traces.operators import Operator
 from kokoro_nb.traces.parity import compare
 from kokoro_nb.traces.statistics import describe
@@ -50,12 +50,12 @@ def sick(**changes):
 
 
 def test_the_card_says_what_where_why_what_is_known_and_what_cures_it():
-    shown = card(described(sick(), "Kokoro's decoder", "Made sick on purpose.", "bundle"), "15_x.html", "15_x", "../b")
+    shown = card(described(sick(), "Kokoro's decoder", "Made wrong on purpose.", "bundle"), "15_x.html", "15_x", "../b")
     for words in (
         *("all NaN", "Kokoro's decoder", "on tvm", "<code>decoder.norm</code>", "<code>instance_norm</code>"),
         *("istftnet.py:31", "9 of 64 channels", "100 % of the output", "one-pass variance", "mean² / variance is 1e12"),
         *("https://github.com/apache/tvm/issues/1234", "two_pass_norm", "NaN → 0.0029 % of its peak"),
-        *("Made sick on purpose.", 'href="15_x.html"', 'href="../b"'),
+        *("Made wrong on purpose.", 'href="15_x.html"', 'href="../b"'),
     ):
         assert words in shown.html.replace("&#x27;", "'"), words
     assert "ALL NAN: Kokoro's decoder on tvm" in repr(shown)
@@ -110,7 +110,7 @@ def test_it_is_recorded_read_again_and_no_check(tmp_path):
     (finding, _), _ = read_findings(tmp_path / "findings.json")
     assert (finding.kind, finding.verdict) == ("diagnosis", "fail")
     assert finding.tap == "decoder.norm:instance_norm (aten.instance_norm.default)"
-    (shown,) = sick_exports([finding], "15_x", tmp_path, tmp_path / "report")
+    (shown,) = wrong_exports([finding], "15_x", tmp_path, tmp_path / "report")
     assert 'href="../bundle"' in shown.first_page
     assert "NaN → 0.0029 %" in shown.first_page, "figures that are not finite are read as such"
     with pytest.raises(InputError, match="has to lie below"):
@@ -124,7 +124,7 @@ def test_the_first_page_has_one_card_for_exports_that_fail_alike(tmp_path):
     ]
     rows.insert(0, described(sick(), "The norm"))
     findings = [Finding("diagnosis", "fail", "x", "w", diagnosis=row) for row in rows]
-    cards = _first_cards(sick_exports(findings, "01_x", tmp_path))
+    cards = _first_cards(wrong_exports(findings, "01_x", tmp_path))
     assert [name in text for name, text in zip(("The whole", "Another", "The norm"), cards, strict=True)] == [True] * 3
     assert "The same error in 1 more." in cards[0]
     assert not any("The same error" in text for text in cards[1:])
@@ -134,10 +134,10 @@ def test_what_others_wrote_is_escaped_or_refused(tmp_path):
     row = described(sick(), BAD, BAD, "../../..")
     row["known"] = {"name": BAD, "title": BAD, "threads": [f"x/y#{BAD}"]}
     row["culprits"][0] |= {"tap": BAD, "channels": BAD, "source": BAD}
-    (shown,) = sick_exports([Finding("diagnosis", "fail", "x", "w", diagnosis=row)], "01_x", tmp_path, tmp_path)
+    (shown,) = wrong_exports([Finding("diagnosis", "fail", "x", "w", diagnosis=row)], "01_x", tmp_path, tmp_path)
     assert "<script" not in shown.first_page
     assert 'href="../' not in shown.first_page
     for change in ({"culprits": 3}, {"remedies": [1]}, {"output": {"finite (%)": "many"}}, {"failure": "x"}):
         finding = Finding("diagnosis", "fail", "x", "w", diagnosis={**row, **change})
         with pytest.raises(InputError, match="cannot be shown"):
-            sick_exports([finding], "01_x", tmp_path)
+            wrong_exports([finding], "01_x", tmp_path)
