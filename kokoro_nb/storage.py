@@ -1,24 +1,22 @@
 """Files that are whole or absent: atomic writes, the artefact cache, JSON that keeps NaN."""
 
 import errno
-import fcntl
 import hashlib
 import json
 import math
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
+
 from kokoro_nb.errors import InputError, one_line
 
 LARGEST_JSON = 256 * 2**20  # bytes; what this package writes stays far below
-PATIENCE = 20.0  # seconds that what an ended process has left at work is waited for
-ENDED = "ended"  # what a process that held a folder leaves in its lock
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -108,84 +106,41 @@ def require_own(folder: str | Path, marker: str, what: str, option: str) -> None
 
 
 @contextmanager
-def locked(folder: str | Path, what: str) -> Iterator[int]:
-    """Hold a folder, made if need be, for this process and for those that inherit what this yields.
+def locked(folder: str | Path, what: str) -> Iterator[None]:
+    """Hold a folder, made if need be, by a file named ``.lock`` in it; a process that was killed holds none.
 
-    A process that was killed holds nothing; what it had begun may still be at work, and is waited for.
-
-    Parameters
-    ----------
-    folder : path
-        Beside what is in it, a file named ``.lock``.
-    what : str
-        What is done in it, for the message.
-
-    Yields
-    ------
-    int
-        File descriptor of the lock: the folder is held until it is closed in every process.
+    `what` is what is done in it, for the message.
 
     Raises
     ------
     InputError
         If another process holds it, or it cannot be written.
     """
-    folder = Path(folder)
+    lock = FileLock(Path(folder) / ".lock")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = os.fdopen(os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+b", buffering=0)
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise InputError(f"Another {what} is using {folder}; wait for it, or choose another --out.") from error
     except OSError as error:
         raise InputError(f"Cannot write {folder}: {error.strerror}; {_remedy(error)}.") from error
-    with lock:
-        left = not _alive(lock.read(32))
-        until = time.monotonic() + (PATIENCE if left else 0)
-        while not _locked(lock.fileno()):
-            if time.monotonic() >= until:
-                who = f"What an earlier {what} has begun is still at work in" if left else f"Another {what} is using"
-                raise InputError(f"{who} {folder}; wait for it, or choose another --out.")
-            time.sleep(0.1)
-        _sign(lock.fileno(), str(os.getpid()))
-        try:
-            yield lock.fileno()
-        finally:
-            _sign(lock.fileno(), ENDED)
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def in_use(folder: str | Path) -> bool:
-    """Return whether a process holds `folder`: see `held`."""
+    """Return whether a process holds `folder`: see `locked`."""
+    if not (Path(folder) / ".lock").exists():
+        return False
     try:
-        with (Path(folder) / ".lock").open("rb") as lock:
-            return not _locked(lock.fileno())
+        with FileLock(Path(folder) / ".lock", timeout=0):
+            return False
+    except Timeout:
+        return True
     except OSError:
         return False
-
-
-def _locked(number: int) -> bool:
-    """Lock the open file `number`, and return whether nobody else has; the lock ends with the last descriptor of it."""
-    try:
-        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _sign(number: int, who: str) -> None:
-    """Write into the open file `number` who holds it, and nothing else; on a full disk, what there is room for."""
-    with suppress(OSError):
-        os.truncate(number, os.pwrite(number, who.encode(), 0))
-
-
-def _alive(holder: bytes) -> bool:
-    """Return whether the process of this number may be there."""
-    if holder == ENDED.encode():
-        return False
-    try:
-        os.kill(int(holder), 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except (ValueError, PermissionError):
-        return True  # nobody has said who holds it; it is somebody else's
-    return True
 
 
 def write_text(path: str | Path, text: str) -> Path:

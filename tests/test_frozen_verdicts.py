@@ -6,8 +6,8 @@ import re
 import pytest
 
 from tests.corpus.file_faults import ALONE, FORMS, IN_FILE
-from tests.corpus.wrong_exports import SICK
 from tests.corpus.verdicts import CASES, FROZEN, verdict
+from tests.corpus.wrong_exports import SICK
 
 ROWS = json.loads(FROZEN.read_text(encoding="utf-8"))
 OPERATORS = {

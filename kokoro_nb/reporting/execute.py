@@ -107,7 +107,7 @@ def run_notebooks(
         require_kinds(notebook, given[name], name)
     sources = {path.stem: str(path.resolve()) for path in paths if places[path.stem] is not None}
     root = Path(out_dir).resolve()
-    with locked(root, "run") as lock:
+    with locked(root, "run"):
         runs = {
             name: RunRecord(
                 *(name, "running", content_key(notebook, given[name]), given[name], now()),
@@ -133,7 +133,7 @@ def run_notebooks(
                 passed = {**given[name], **({"out_dir": str(root / name)} if "out_dir" in declared[name] else {})}
                 require_own(root / name, FILE, "a run", "--out")
                 source = json.dumps(notebooks[name])
-                work.append(Job(runs[name], source, root / name, passed, threads, limits, places[name], lock))
+                work.append(Job(runs[name], source, root / name, passed, threads, limits, places[name]))
             on_change()
             for run in _run_all(work, jobs, progress, on_change):
                 outcomes[run.notebook] = NotebookResult(run, False)

@@ -21,14 +21,14 @@ from kokoro_nb.reporting.readable import clock, duration, size_text
 from kokoro_nb.reporting.run_outcome import AGAIN
 from kokoro_nb.reporting.runs import RunRecord, changed_files
 from kokoro_nb.reporting.selection import read_notebook
-from kokoro_nb.reporting.wrong_export import card, symptom
 from kokoro_nb.reporting.side_by_side import MARK, player_script
 from kokoro_nb.reporting.versions import commit, versions
+from kokoro_nb.reporting.wrong_export import card, symptom
 
 # of what ended otherwise the status is the word itself
 STATES = {"passed": "completed", "checks failed": "completed", "failed": "stopped"}
 PENDING = ("waiting", "running")
-NO_END = (*PENDING, "damaged", "removed")  # how the execution itself ended is another matter
+NO_END = (*PENDING, "damaged", "removed", "skipped")  # how the execution itself ended is another matter
 PNG = b"\x89PNG\r\n\x1a\n"
 LARGEST = 2**20  # bytes of a picture that stands beside an answer
 THUMBNAIL = (320, 200)  # pixels
@@ -142,6 +142,12 @@ class Page:
         buffer = io.BytesIO()
         image.save(buffer, "JPEG", quality=80)
         return buffer.getvalue()
+
+    @property
+    def unsettled(self) -> list[Finding]:
+        """The checks that failed or are unknown, and those that were skipped where nothing passed."""
+        found = checks(self.findings)
+        return [one for one in found if one.verdict in ("fail", "unknown") or not self.counts["pass"]]
 
     @property
     def weights(self) -> str:

@@ -69,9 +69,6 @@ class Job:
         Its limits of time and memory.
     place : Path or None
         The working directory of the kernel; `folder` where there is none.
-    lock : int or None
-        File descriptor of the run's lock, which the kernel holds as long as it lives: it may still write when the run
-        was killed.
     """
 
     run: RunRecord
@@ -81,7 +78,6 @@ class Job:
     threads: int | None = None
     limits: Limits = NONE
     place: Path | None = None
-    lock: int | None = None
 
 
 def hush() -> None:
@@ -189,8 +185,7 @@ def _kernel_manager(log: IO[bytes], kernels: "list[Popen[bytes]]", job: Job) -> 
             super().__init__(transport_encryption=encryption, shutdown_wait_time=2.0, **options)
 
         async def start_kernel(self, **options: Any) -> None:  # type: ignore[override]
-            kept = {} if job.lock is None else {"pass_fds": (job.lock,)}
-            await super().start_kernel(**options, **kept, stdout=log, stderr=log)
+            await super().start_kernel(**options, stdout=log, stderr=log)
             kernels.append(self.provisioner.process)  # type: ignore[union-attr]
 
         @property

@@ -105,18 +105,18 @@ def test_a_notebook_outside_any_checkout_works_where_it_lies_and_its_log_goes_in
     assert main(["report", "01_mine.ipynb"]) == 0
     (row,) = read_findings(tmp_path / "outputs" / "run" / "01_mine" / "findings.json")[0]
     assert (row.kind, row.verdict) == ("answer", "pass")
-    assert "It is 42." in (tmp_path / "outputs" / "report" / "index.html").read_text()
+    assert "It is 42." in (tmp_path / "outputs" / "report" / "01_mine.html").read_text()
     assert main(["report", "--render-only"]) == 0
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
     assert main(["report", "--render-only", "--out", "../outputs"]) == 0, "it is still there"
-    assert "no notebook 01_mine" not in (tmp_path / "outputs" / "report" / "index.html").read_text()
+    assert "no notebook 01_mine" not in (tmp_path / "outputs" / "report" / "01_mine.html").read_text()
     assert main(["run", "../01_mine.ipynb", "--out", "mine"]) == 0
     assert (elsewhere / "mine" / "run" / "01_mine" / "findings.json").exists()
     (tmp_path / "01_mine.ipynb").unlink()
     assert main(["report", "--render-only", "--out", "../outputs"]) == 0
-    assert "no notebook 01_mine" in (tmp_path / "outputs" / "report" / "index.html").read_text()
+    assert "no notebook 01_mine" in (tmp_path / "outputs" / "report" / "01_mine.html").read_text()
 
 
 LOGGED = """\

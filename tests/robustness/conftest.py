@@ -82,7 +82,6 @@ class Workshop:
         """Render the report and return what it says of a notebook: its state, and its sentence."""
         index = Report(self.run_dir, self.root / "report", **options).close()
         page = BeautifulSoup(index.read_text(encoding="utf-8"), "html.parser")
-        row = next(row for row in page.find(id="notebooks").tbody("tr") if row.find(class_="knb-tap").text == name)
         sentence = ""
         for banner in page(class_="banner"):
             if banner.a.text == name:
@@ -91,7 +90,7 @@ class Workshop:
                 sentence = " ".join(banner.text.split())
         own = BeautifulSoup((self.root / "report" / f"{name}.html").read_text(encoding="utf-8"), "html.parser")
         assert sentence in " ".join(own.text.split()), "the page says the same"
-        return row.find("td", {"data-label": "Run"}).text, sentence
+        return page.find(id=name).find(class_="state").text, sentence
 
     def tally(self):
         """Return how often each notebook was begun."""

@@ -132,19 +132,6 @@ def test_a_signal_from_outside(workshop, name):
         shop.resume()
 
 
-def test_a_run_that_comes_at_once_waits_for_what_a_killed_one_has_left_at_work(workshop):
-    shop = workshop("first")
-    shop.plan("signal.signal(signal.SIGINT, signal.SIG_IGN)\n" + SLEEP)
-    run = shop.command("run")
-    kernel = int(shop.wait_for("pid"))
-    os.kill(run.pid, signal.SIGKILL)
-    run.wait(60)
-    assert _lives(kernel), "it is still there"
-    assert in_use(shop.run_dir)
-    shop.resume()
-    assert not _lives(kernel)
-
-
 def _lives(number):
     """Return whether a process is there, and more than an entry that nobody has asked for."""
     return psutil.pid_exists(number) and psutil.Process(number).status() != psutil.STATUS_ZOMBIE

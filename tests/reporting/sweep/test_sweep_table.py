@@ -74,9 +74,9 @@ def test_the_report_has_a_page_for_every_cell_and_says_which_was_skipped(results
     }
     for number in (1, 2, 3):
         assert f"01_tiny: number {number}" in index
-    assert '<td data-label="Run">skipped</td>' in index
+    assert '<span class="state">skipped</span>' in index
     assert "No connected worker announces cuda" in index
     assert "1 of 3 notebooks did not reach the end" in index
-    assert '<td data-label="Run">skipped</td>' not in write_report(
+    assert '<span class="state">skipped</span>' not in write_report(
         tmp_path / "other", results[:2], tmp_path / "cells"
     ).read_text(encoding="utf-8")
