@@ -22,9 +22,8 @@ from kokoro_nb.inspection.onnx_file_program import OnnxFileProgram
 from kokoro_nb.inspection.other_version import OtherVersion, second_opinion
 from kokoro_nb.inspection.paired_values import OTHER
 from kokoro_nb.inspection.quantisation_budget import QuantisationBudget
-from kokoro_nb.inspection.quantised_mend import quantised_mend
+from kokoro_nb.inspection.quantised_mend import candidates, quantised_mend
 from kokoro_nb.inspection.references import Reference, three_sets
-from kokoro_nb.inspection.unrounded_layers import candidates
 from kokoro_nb.inspection.value_types import Tell
 from kokoro_nb.inspection.whole_file import AUDIBLE, has_halves
 from kokoro_nb.locate.culprit import Mechanism
