@@ -141,25 +141,14 @@ def precision_mechanism(deviation: Deviation, operators: dict[str, Operator], na
         return Mechanism("overflow of the dtype", f"the range of {dtype}", (text,))
     step = float(np.spacing(np.asarray(peak, dtype))) if peak <= float(info.max) else float("inf")
     text = f"its values reach {peak:.4g}, where numbers of {dtype} are {step:.3g} apart"
-    after, before = _reached(operators, name, downstream=True), _reached(operators, name, downstream=False)
-    running = any(operators[one].kind in SUMS for one in {name, *before, *after})
-    periodic = any(operators[one].kind in PERIODIC for one in after)
-    if running and periodic:
+    after, before = {name}, {name}
+    for one in operators.values():  # in the order of execution
+        after |= {one.name} if after & {*one.inputs} else set()
+    for one in reversed(operators.values()):
+        before |= {*one.inputs} if one.name in before else set()
+    running = any(one.kind in SUMS and one.name in before | after for one in operators.values())
+    if running and any(operators[one].kind in PERIODIC for one in after - {name}):
         return Mechanism(
             "accumulated phase", f"a phase that grows, in {dtype}, before it is taken as an angle", (text,)
         )
     return Mechanism("too few bits", f"{dtype} holds too few bits for what is computed from it", (text,))
-
-
-def _reached(operators: dict[str, Operator], name: str, downstream: bool) -> set[str]:
-    """Return the operators that read from `name`, directly or not; or those that it reads from."""
-    reads = {one: set(operator.inputs) & set(operators) for one, operator in operators.items()}
-    if downstream:
-        reads = {one: {other for other, inputs in reads.items() if one in inputs} for one in reads}
-    found: set[str] = set()
-    pending = [name]
-    while pending:
-        for one in reads[pending.pop()] - found:
-            found.add(one)
-            pending.append(one)
-    return found
