@@ -243,12 +243,8 @@ def counted(nodes: int) -> str:
 
 def in_danger(nodes: tuple[HalfPrecisionNode, ...], n: int) -> tuple[HalfPrecisionNode, ...]:
     """Return the `n` nodes that float16 would harm most: first those that overflow, then by the noise that they add."""
-
-    def harm(one: HalfPrecisionNode) -> tuple[bool, float]:
-        added = one.noise - one.before
-        return not one.overflows, -added if np.isfinite(added) else 0.0
-
-    return tuple(sorted(nodes, key=harm)[:n])
+    added = {one: np.nan_to_num(one.noise - one.before, posinf=0.0, neginf=0.0) for one in nodes}
+    return tuple(sorted(nodes, key=lambda one: (not one.overflows, -added[one]))[:n])
 
 
 def noisiest(nodes: tuple[HalfPrecisionNode, ...]) -> HalfPrecisionNode | None:

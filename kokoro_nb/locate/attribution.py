@@ -82,19 +82,16 @@ def lossy_culprits(
     whole = propagation.error(propagation.names)
     found: list[Culprit] = []
     for name in names:
-        measured = len(found) < MEASURED
-        alone = propagation.error((name,)) if measured else whole
-        rest = propagation.error_without((name,)) if measured else whole
         mechanism = precision_mechanism(deviations[name], operators, name, candidate[name].statistics.dtype)
-        limit = "" if np.isnan(whole.limit) else f"; the limit is {whole.limit:.3g}"
-        carried = f"its rounding alone puts the output off by {alone.of_peak:.3g} of the peak{limit}"
-        if alone.finite < 1:
-            carried = f"it alone makes {100 * (1 - alone.finite):.3g} % of the output not finite"
-        error = local.get(name)
         about: dict[str, Any] = {"upstream": operators[name].inputs}
-        if error is not None:
-            about |= {"local_error": error.of_peak, "ratio": error.ratio}
-        if measured:
+        if name in local:
+            about |= {"local_error": local[name].of_peak, "ratio": local[name].ratio}
+        if len(found) < MEASURED:
+            alone, rest = propagation.error((name,)), propagation.error_without((name,))
+            carried = f"its rounding alone puts the output off by {alone.of_peak:.3g} of the peak"
+            carried += f"; the limit is {whole.limit:.3g}"
+            if alone.finite < 1:
+                carried = f"it alone makes {100 * (1 - alone.finite):.3g} % of the output not finite"
             mechanism = replace(mechanism, evidence=(*mechanism.evidence, carried))
             about |= {"effect": share_gone(whole, rest), "alone": alone.of_peak}
         causes = (*_as_another(reference.meaning, candidate, operators[name], deviations[name]), mechanism)
