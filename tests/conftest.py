@@ -18,7 +18,7 @@ os.environ |= {"HF_HUB_CACHE": HUB.name, "HF_ENDPOINT": "http://127.0.0.1:9"}
 TEXT = "Hello world."
 # by ``--seconds``: those of half a minute and more
 LONGEST = (
-    *("test_notebooks.py", "backends/test_stock.py", "test_frozen_verdicts.py", "precision/test_keep_float32.py"),
+    *("test_notebooks.py", "backends/test_stock.py", "test_frozen_verdicts.py"),
     *("tvm/test_cross.py", "backends/test_contract.py", "test_diagnose_command.py", "locate/test_taken.py"),
     *("locate/test_culprit_bundle.py", "benchmarks/test_decoders.py", "test_process_faults.py"),
 )

@@ -24,7 +24,6 @@ SMALL = {
     "main_backends": ["onnxruntime"],
     "staged_clients": [],
     "delegates": ["executorch-xnnpack"],
-    "shrink": False,
     "text": "A short one.",
     "fault_count": 1,
     "fault_phrases": 1,

@@ -17,8 +17,7 @@ from kokoro_nb.inspection.references import three_sets
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.investigation import reference_trace
-from kokoro_nb.locate.output_error import output_error
-from kokoro_nb.locate.precision.degradation import LOST
+from kokoro_nb.locate.output_error import LOST, output_error
 from kokoro_nb.locate.subject import Subject
 from kokoro_nb.locate.traced_diagnosis import placed
 from kokoro_nb.traces.operators import Operator

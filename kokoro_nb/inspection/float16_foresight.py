@@ -16,17 +16,15 @@ from kokoro_nb.inspection.blame import InspectionFinding
 from kokoro_nb.inspection.file_run import SAID, FileRun, throttled
 from kokoro_nb.inspection.node_judgement import relative_noise
 from kokoro_nb.inspection.onnx_file import OnnxFile
-from kokoro_nb.inspection.onnx_nodes import OnnxNode, freeing, last_readers, nodes_of
+from kokoro_nb.inspection.onnx_nodes import freeing, last_readers, nodes_of
 from kokoro_nb.inspection.rounding_limits import PRODUCTS, SUMS
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, computed, widened
 from kokoro_nb.inspection.value_types import Arrays, Tell, Value
 from kokoro_nb.markup import number
 
 LARGEST = 65504.0
-SMALLEST_NORMAL = 2.0**-14
 BITS = 11  # of a float16
 FINEST = -24  # its smallest number is 2 to that
-BACK = 16  # nodes before the noisiest one among which a running sum is looked for
 EXPONENTIALS = frozenset(("ReduceLogSumExp", "Softplus", "Mish"))
 """Operators that take an exponential inside, and are written so, unless a kernel takes care."""
 MEANS = frozenset(("ReduceMean", "GlobalAveragePool"))
@@ -50,15 +48,11 @@ class HalfPrecisionNode:
         Bits between the largest value that it gives and 65504; negative where it overflows; infinite of zeros.
     inside : float
         The same of the largest sum that it forms inside: products, squares, running sums.
-    subnormal : float
-        Share of its values, other than 0, that have less than the full precision of float16, from 0 to 1.
     noise : float
         Root mean square of the error with every node up to here in float16, over that of what is right; NaN where it
         overflows itself, 0 of no error.
     before : float
         The largest such noise of its inputs; of what overflowed that of its precision alone.
-    runs_from : str
-        Id of a running sum from which its input grows; empty where there is none nearby.
     """
 
     index: int
@@ -66,10 +60,8 @@ class HalfPrecisionNode:
     operator: str
     headroom: float
     inside: float
-    subnormal: float
     noise: float
     before: float
-    runs_from: str = ""
 
     def row(self) -> dict[str, Any]:
         """Return it as a row of a table."""
@@ -78,9 +70,8 @@ class HalfPrecisionNode:
             "operator": self.operator,
             "headroom (bits)": self.headroom,
             "headroom of sums inside (bits)": self.inside,
-            "below full precision": f"{self.subnormal:.2%}",
             "noise (of its result)": self.noise,
-            "noise of what goes in": self.before,
+            "noise of its input": self.before,
         }
 
     @property
@@ -135,24 +126,10 @@ def float16_foresight(
                 true[name], half[name], noise[name] = right, value, relative_noise(value, right)
         if _is_float(exact[0]):
             loud = bool((np.isfinite(exact[0]) & (np.abs(halved[0]) > LARGEST)).any())
-            size = np.abs(exact[0])
-            lost = float((size[size > 0] < SMALLEST_NORMAL).mean()) if size.any() else 0.0
-            figures = (bits(size), bits(_sums(call, given, exact)), lost)
+            room = (_bits(np.abs(exact[0])), _bits(_sums(call, given, exact)))
             own = float("nan") if loud else noise[node.proto.output[0]]
-            about = (node.index, node.key, node.operator)
-            found.append(HalfPrecisionNode(*about, *figures, own, before, _running(nodes, node)))
+            found.append(HalfPrecisionNode(node.index, node.key, node.operator, *room, own, before))
     return tuple(found)
-
-
-def _running(nodes: Sequence[OnnxNode], node: OnnxNode) -> str:
-    """Return the nearest running sum before a node, a few nodes back; empty if there is none."""
-    wanted = set(node.reads)
-    for one in reversed(nodes[np.maximum(0, node.index - BACK) : node.index]):
-        if wanted & set(one.outputs):
-            if one.proto.op_type == "CumSum":
-                return one.key
-            wanted |= set(one.reads)
-    return ""
 
 
 def _is_float(value: Value) -> bool:
@@ -170,7 +147,7 @@ def _halved(value: Value) -> Value:
     return np.ldexp(np.rint(np.ldexp(wide, -step)), step)
 
 
-def bits(size: np.ndarray) -> float:
+def _bits(size: np.ndarray) -> float:
     """Return the bits between the largest finite one of these sizes and 65504; infinite if all are 0."""
     peak = float(np.max(size[np.isfinite(size)], initial=0.0))
     with np.errstate(divide="ignore"):
@@ -212,11 +189,9 @@ def foreseen(nodes: tuple[HalfPrecisionNode, ...]) -> tuple[str, ...]:
         )
     worst = noisiest(nodes)
     if worst is not None:
-        noise = f"{worst.noise:.2%} of its result"
-        running = f", which grows from the running sum {worst.runs_from}" if worst.runs_from else ""
         found.append(
-            f"In float16 most noise would enter at {worst.key} ({worst.operator}): {noise}, after "
-            f"{worst.before:.2%} of its input{running}."
+            f"In float16 most noise would enter at {worst.key} ({worst.operator}): {worst.noise:.2%} of its result, "
+            f"after {worst.before:.2%} of its input."
         )
     return tuple(found)
 
@@ -268,12 +243,8 @@ def counted(nodes: int) -> str:
 
 def in_danger(nodes: tuple[HalfPrecisionNode, ...], n: int) -> tuple[HalfPrecisionNode, ...]:
     """Return the `n` nodes that float16 would harm most: first those that overflow, then by the noise that they add."""
-
-    def harm(one: HalfPrecisionNode) -> tuple[bool, float]:
-        added = one.noise - one.before
-        return not one.overflows, -added if np.isfinite(added) else 0.0
-
-    return tuple(sorted(nodes, key=harm)[:n])
+    added = {one: np.nan_to_num(one.noise - one.before, posinf=0.0, neginf=0.0) for one in nodes}
+    return tuple(sorted(nodes, key=lambda one: (not one.overflows, -added[one]))[:n])
 
 
 def noisiest(nodes: tuple[HalfPrecisionNode, ...]) -> HalfPrecisionNode | None:

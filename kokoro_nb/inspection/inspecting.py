@@ -12,19 +12,17 @@ from kokoro_nb.inspection.blame import InspectionFinding
 from kokoro_nb.inspection.captured_program import CapturedProgram
 from kokoro_nb.inspection.file_run import FileRun
 from kokoro_nb.inspection.finding_scripts import write_scripts
-from kokoro_nb.inspection.float16_mend import float16_mend
 from kokoro_nb.inspection.formats import FORMATS, read_program
 from kokoro_nb.inspection.input_maker import MadeInputs
 from kokoro_nb.inspection.inspection_report import InspectionReport
-from kokoro_nb.inspection.mended_file import MendedFile
+from kokoro_nb.inspection.mended_file import MendedFile, float16_mend
 from kokoro_nb.inspection.onnx_file import read_onnx
 from kokoro_nb.inspection.onnx_file_program import OnnxFileProgram
 from kokoro_nb.inspection.other_version import OtherVersion, second_opinion
 from kokoro_nb.inspection.paired_values import OTHER
 from kokoro_nb.inspection.quantisation_budget import QuantisationBudget
-from kokoro_nb.inspection.quantised_mend import quantised_mend
+from kokoro_nb.inspection.quantised_mend import candidates, quantised_mend
 from kokoro_nb.inspection.references import Reference, three_sets
-from kokoro_nb.inspection.unrounded_layers import candidates
 from kokoro_nb.inspection.value_types import Tell
 from kokoro_nb.inspection.whole_file import AUDIBLE, has_halves
 from kokoro_nb.locate.culprit import Mechanism
@@ -66,7 +64,7 @@ def inspect(
     mend : path, optional
         Where a mended file is written: of a float32 file of ONNX one in float16 with the fewest nodes left in float32,
         of one whose activations are integers the same with the fewest layers back in float; see
-        `kokoro_nb.inspection.float16_mend` and `kokoro_nb.inspection.quantised_mend`.
+        `kokoro_nb.inspection.mended_file` and `kokoro_nb.inspection.quantised_mend`.
     level : float, optional
         The least level of the mended file's outputs over their error, dB. By default 20 dB in float16, and of a
         quantised file that over the noise of its rounded weights.

@@ -53,7 +53,7 @@ class InspectionReport:
     bodies : tuple of BodyRun
         What was found inside of its Loop and If nodes, each node in its worst pass.
     budget : QuantisationBudget
-        The noise of the layers that are quantised, part by part.
+        The noise of the layers that are quantised.
     mended : MendedFile or None
         What the mended file was made by, if one was written.
     """
@@ -146,7 +146,7 @@ def _parts(report: InspectionReport) -> list[Fragment]:
         "What float16 would do to this file: the nodes that it would harm most": [
             one.row() for one in in_danger(report.foresight, SHOWN)
         ],
-        "Quantised layers, the noisiest first: the result over each part of its noise": [
+        "Quantised layers, the noisiest first: the result over its noise": [
             one.row() for one in report.budget.noisiest
         ],
         "Nodes that could not be judged": [

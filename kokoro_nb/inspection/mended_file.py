@@ -1,18 +1,37 @@
-"""What a mended file is made by: which parts of it are in float32, and what the outputs lose without each of them."""
+"""A file of which the fewest parts are in float32, found by measuring; and a float32 file in float16 that still sounds.
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+Candidates are the nodes that the foresight says float16 harms most. As many of them are kept as the limit needs; then
+each is withdrawn alone, and stays withdrawn if the limit holds without it. What is left is smallest in this sense: with
+any one of them withdrawn the output is below the limit. Every step is a conversion by ONNX Runtime's own tool, measured
+twice: run, and computed with each value rounded to the type that the file gives it. ONNX Runtime alone would not do: it
+computes many operators of float16 in float32, and passes on what it did not round.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from kokoro_nb.inspection.value_types import Tell, Values
-from kokoro_nb.inspection.whole_file import signal_to_noise
+from kokoro_nb.backends.base import quietly
+from kokoro_nb.errors import InputError
+from kokoro_nb.inspection.file_run import FileRun, examined
+from kokoro_nb.inspection.float16_foresight import LARGEST, float16_foresight, in_danger
+from kokoro_nb.inspection.onnx_file import OnnxFile, in_order
+from kokoro_nb.inspection.onnx_nodes import copied, freeing, last_readers, nodes_of, put
+from kokoro_nb.inspection.onnx_session import brief, run_session, session_of
+from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values
+from kokoro_nb.inspection.whole_file import AUDIBLE, signal_to_noise
 from kokoro_nb.locate.search import smallest
 from kokoro_nb.markup import number
 from kokoro_nb.storage import atomic
+
+FLOOR = 3.0  # dB below the float32 file: twice the power of its own error
+HALF = 10  # of onnx.TensorProto.DataType
+SMALLEST = 2.0**-24  # of float16; ONNX Runtime's tool moves what is below 1e-7 up to that, unless told otherwise
+MEASURED = ("CumSum", "Min", "Max")  # what the tool keeps in float32 unasked, and is left to the measuring here
 
 Measured = Callable[[frozenset[str]], float]
 
@@ -138,3 +157,125 @@ def lowest_level(outputs: Values, right: Values) -> float:
             found = signal_to_noise(np.asarray(outputs[name]), exact) if name in outputs else None
             levels.append(float("-inf") if found is None else found)
     return float(np.min(levels))
+
+
+def float16_mend(seen: FileRun, path: str | Path, limit: float = AUDIBLE, tell: Tell = str) -> MendedFile:
+    """Convert a float32 file to float16 with the fewest nodes left in float32, and write it.
+
+    Parameters
+    ----------
+    seen : FileRun
+        A float32 file that draws nothing at random, and the inputs on which it is measured.
+    path : path
+        Where the mended file is written.
+    limit : float
+        The least level of every output over its error against float64, dB.
+    tell : callable
+        Is given a line on how far it is.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be converted, or does not reach the limit with every candidate kept.
+    """
+    seen = seen if seen.complete else examined(seen.file, seen.inputs)
+    file, inputs, right = seen.file, seen.inputs, {name: np.asarray(value) for name, value in seen.true.items()}
+    if not right:
+        raise InputError(f"{file.path}: what its outputs should be is not known, so that no limit can be measured.")
+    defined = {name: right[name] for name in rounded_run(file, inputs) if name in right}
+    named, names = copied(file.model), {}
+    for node, one in zip(seen.nodes, named.graph.node, strict=True):  # by its name the tool knows a node
+        one.name = names[node.key] = f"{node.key}#{node.index}"
+
+    def made(kept: Collection[str]) -> Any:
+        return converted(named, [names[key] for key in kept])
+
+    def level(model: Any) -> float:
+        try:
+            outputs = run_session(session_of(model), inputs)
+        except InputError:  # it has no such kernel in float16
+            return float("-inf")
+        strict = rounded_run(replace(file, model=model), inputs)
+        return float(np.minimum(lowest_level(outputs, right), lowest_level(strict, defined)))
+
+    def starts(_: Measured) -> Iterator[list[str]]:
+        yield []
+        harmed = [one.key for one in in_danger(float16_foresight(file, inputs), len(names))]
+        ahead = list(dict.fromkeys([*harmed, *names]))  # those that compare, or give integers of floats, come last
+        for doubled in range(2, len(ahead).bit_length()):
+            yield ahead[: 2**doubled]
+        yield ahead
+        raise InputError(f"{file.path} does not reach {number(limit)} dB in float16, whatever stays float32.")
+
+    own = level(file.model)
+    if own == float("-inf"):
+        raise InputError(f"{file.path} is not finite as it is, so that no float16 can be measured; mend that first.")
+    limit = limit if own >= limit else own - FLOOR  # a file that is no better itself: its phase may turn on one bit
+    return mended_file(("nodes", "their error in float16"), [*names], made, level, limit, starts, path, tell)
+
+
+def rounded_run(file: OnnxFile, inputs: Arrays) -> dict[str, np.ndarray]:
+    """Compute a file of float32 and float16, every result rounded once to its type; return the outputs in float64.
+
+    An output is missing where a node before it has no definition here.
+    """
+    nodes = nodes_of(file.model.graph)
+    freed = last_readers(nodes, {output.name for output in file.model.graph.output})
+    values: dict[str, Value] = dict(inputs)
+    for node in freeing(nodes, freed, values):
+        call, _, results = file.evaluated(node, values) or (None, [], [])
+        if call is None:
+            continue
+        floats = [one for one in call.dtypes if one is not None and one.kind == "f"]
+        dtype = np.result_type(*floats) if floats else np.dtype(np.float32)
+        if node.proto.op_type == "Cast":
+            dtype = np.dtype(np.float16 if call.get("to") == HALF else np.float32)
+        for name, value in zip(node.proto.output, results, strict=False):
+            if name:
+                wide = isinstance(value, np.ndarray) and value.dtype == np.float64
+                with np.errstate(over="ignore"):
+                    values[name] = value.astype(dtype) if wide else value
+    return {one.name: values[one.name] for one in file.model.graph.output if one.name in values}
+
+
+def converted(model: Any, kept: Sequence[str]) -> Any:
+    """Return a model in float16 by ONNX Runtime's tool, constants uncut, the nodes `kept` (by name) in float32.
+
+    The tool rounds to float16 between two nodes that it keeps; those casts are taken out.
+
+    Raises
+    ------
+    InputError
+        If the tool refuses the model.
+    """
+    with quietly():
+        from onnxruntime.transformers.float16 import DEFAULT_OP_BLOCK_LIST, convert_float_to_float16
+
+        try:
+            half = convert_float_to_float16(
+                copied(model),
+                min_positive_val=SMALLEST,
+                max_finite_val=LARGEST,
+                keep_io_types=True,
+                op_block_list=[one for one in DEFAULT_OP_BLOCK_LIST if one not in MEASURED],
+                node_block_list=list(kept),
+            )
+        except Exception as error:  # of any type, by what the tool meets
+            raise InputError(f"ONNX Runtime's tool does not convert it to float16: {brief(error)}") from error
+    _unrounded(half.graph)
+    in_order(half.graph, Path("the converted file"))
+    return half
+
+
+def _unrounded(graph: Any) -> None:
+    """Take out casts that the tool wrote twice, and the pairs of casts from float32 to float16 and back."""
+    from onnx import TensorProto
+
+    once = {node.output[0]: node for node in reversed(graph.node)}
+    put(graph.node, [node for node in graph.node if node.op_type != "Cast" or once[node.output[0]] is node])
+    wide, narrow = TensorProto.FLOAT, TensorProto.FLOAT16
+    casts = {node.output[0]: node for node in graph.node if node.op_type == "Cast"}
+    to = {name: next(a.i for a in node.attribute if a.name == "to") for name, node in casts.items()}
+    for name, node in casts.items():
+        while to[name] == wide and to.get(node.input[0]) == narrow:  # it then casts float32 to itself
+            node.input[0] = casts[node.input[0]].input[0]

@@ -22,7 +22,6 @@ from kokoro_nb.markup import number
 
 PRODUCTS = ("Conv", "ConvTranspose", "MatMul", "Gemm")
 MOVERS = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity")
-PARTS = ("weights", "rounding", "clipping", "requantisation", "kernel")
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class QuantisedValue:
 
 @dataclass(frozen=True)
 class LayerBudget:
-    """The noise of one layer, each part as a power (mean square) of its output.
+    """The noise of one layer, as powers (mean squares) of its output.
 
     Attributes
     ----------
@@ -66,15 +65,9 @@ class LayerBudget:
         Power of what it gives without any of this noise, but for its weights.
     weights : float
         What the rounding of its weights makes, as expected of their steps.
-    rounding, clipping : float
-        What the rounding of its input makes, and the cutting of values beyond the range. Of an input that is the result
-        of another layer this is counted there, as requantisation.
-    requantisation : float
-        What its result loses in becoming an integer, cutting included.
-    kernel : float
-        By what the runtime differs from the definition, on the same integers.
-    measured : float
-        Of all but the weights together, as measured.
+    activations : float
+        By what its result, as an integer where it becomes one, differs from the layer on unrounded activations. Of an
+        input that is the result of another layer the rounding is counted there.
     """
 
     index: int
@@ -83,35 +76,24 @@ class LayerBudget:
     form: str
     signal: float
     weights: float
-    rounding: float
-    clipping: float
-    requantisation: float
-    kernel: float
-    measured: float
+    activations: float
 
     @property
     def total(self) -> float:
-        """The sum of the parts."""
-        return float(np.sum([getattr(self, part) for part in PARTS]))
+        """The sum of both."""
+        return self.weights + self.activations
 
     @property
     def level(self) -> float | None:
         """Level of its result over all of its noise, in dB."""
         return decibels(self.signal, self.total)
 
-    @property
-    def apart(self) -> float:
-        """By how many dB the sum of the parts differs from what was measured, weights left out of both."""
-        parts = self.total - self.weights
-        return 0.0 if parts == self.measured else abs(decibels(parts, self.measured) or float("inf"))
-
     def row(self) -> dict[str, Any]:
-        """Return it as a row of a table: signal over each part, in dB."""
-        about = {"node": self.key, "operator": self.operator, "form": self.form}
-        levels = {part: decibels(self.signal, getattr(self, part)) for part in (*PARTS, "total")}
-        return about | {
-            f"signal over {part} (dB)": "none" if level is not None and np.isposinf(level) else level
-            for part, level in levels.items()
+        """Return it as a row of a table: signal over noise, in dB."""
+        levels = {name: decibels(self.signal, getattr(self, name)) for name in ("weights", "activations", "total")}
+        return {"node": self.key, "operator": self.operator, "form": self.form} | {
+            f"signal over {name} (dB)": "none" if level is not None and np.isposinf(level) else level
+            for name, level in levels.items()
         }
 
 
@@ -144,13 +126,12 @@ class QuantisationBudget:
         if not self.layers:
             return ()
         worst = self.noisiest[0]
-        part = PARTS[int(np.argmax([getattr(worst, part) for part in PARTS]))]
-        share = getattr(worst, part) / worst.total if worst.total else 0.0
+        share = worst.weights / worst.total if worst.total else 0.0
         level = "silent" if worst.level is None else f"{number(worst.level)} dB above its own quantisation noise"
         cut = [one for one in self.values if one.clipped > 0.001]
         found = [
             f"{len(self.layers)} layers are quantised ({', '.join(sorted({one.form for one in self.layers}))}); the "
-            f"noisiest is {worst.key} ({worst.operator}), {level}, of which {share:.0%} is {part}."
+            f"noisiest is {worst.key} ({worst.operator}), {level}, of which {share:.0%} is of its weights."
         ]
         if cut:
             most = cut[int(np.argmax([one.clipped for one in cut]))]
@@ -178,7 +159,7 @@ class BudgetWatch:
         self.layers: list[LayerBudget] = []
         self.values: list[QuantisedValue] = []
         self.weights: dict[str, np.ndarray] = {}  # variance of the rounding that made integers of them
-        self.rounded: dict[str, tuple[np.ndarray, ...]] = {}  # rounding and clipping; empty where a layer has them
+        self.rounded: dict[str, Value] = {}  # what activations lost; nought where that is counted at a layer
         self.results: dict[str, tuple[int, np.ndarray]] = {}  # of layers, on their way to becoming integers
         self.scales: dict[str, Value] = {}  # that are found while running
         self.integers = IntegerLayers(file, nodes)
@@ -243,11 +224,10 @@ class BudgetWatch:
             self.scales[call.node.output[1]] = values[call.node.output[1]]
             self._quantised(call, node, [inputs[0], *(values[name] for name in call.node.output[1:])], values[given])
         elif kind in MOVERS and first in self.rounded:
-            self.rounded[given] = tuple(computed(call, [one, *inputs[1:]])[0] for one in self.rounded[first])
+            self.rounded[given] = computed(call, [self.rounded[first], *inputs[1:]])[0]
         elif (call.domain, kind) in BEFORE_ROUNDING:  # no product: three inputs of each factor, then its own scale
             before = BEFORE_ROUNDING[call.domain, kind](call, *map(widened, inputs))
-            error = (values[given] - before) * np.asarray(inputs[len(inputs) // 3 * 3]).reshape(())
-            self.rounded[given] = (error, np.zeros(error.shape))
+            self.rounded[given] = (values[given] - before) * np.asarray(inputs[len(inputs) // 3 * 3]).reshape(())
         elif kind == "Add" and (result := next((name for name in names if name in self.results), "")):
             other = names[1 - names.index(result)]
             if other in self.file.constants or other in self.weights:  # it is still the result of that layer
@@ -280,39 +260,22 @@ class BudgetWatch:
         share = float(beyond.mean()) if beyond.size else 0.0
         name = source if source in node.reads else given
         self.values.append(QuantisedValue(node.key, name, level, share, "" if at < 0 else self.layers[at].key))
-        self.rounded[given] = (np.where(beyond, 0.0, error), np.where(beyond, error, 0.0)) if at < 0 else ()
+        self.rounded[given] = error if at < 0 else np.zeros(error.shape)
         if at >= 0:
-            rounded = (np.clip(np.rint(before), low, high) - less) * steps - wide
-            right = error if source in node.reads else rounded  # beside a tie either integer may be right
-            kernel, measured = self.layers[at].kernel + _power(error - right), _power(wide + error - exact)
-            self.layers[at] = replace(self.layers[at], requantisation=_power(right), kernel=kernel, measured=measured)
+            self.layers[at] = replace(self.layers[at], activations=_power(wide + error - exact))
 
     def _layer(self, call: OnnxCall, node: OnnxNode, inputs: list[Value], given: np.ndarray, form: str) -> None:
-        """Compute the parts of one layer."""
-
-        def product(left: Value, right: Value, times: float = 0.0) -> np.ndarray:
-            added = (None if one is None else widened(one) * times for one in inputs[2:])
-            return np.asarray(computed(call, [left, right, *added])[0])
-
-        def noise(of_left: np.ndarray, of_right: np.ndarray) -> float:
-            pairs = ((of_left, right), (left, of_right))
-            return _power(np.sum([product(*pair) for pair in pairs if all(map(np.any, pair))], axis=0))
-
+        """Measure one layer."""
         names = call.node.input
         left, right = (np.asarray(widened(one)) for one in inputs[:2])
-        zeros = [(np.zeros(one.shape),) * 2 for one in (left, right)]
-        (a, a_cut), (b, b_cut) = (self.rounded.get(name) or zero for name, zero in zip(names, zeros, strict=False))
-        held, exact = product(left, right, 1.0), product(left - a - a_cut, right - b - b_cut, 1.0)
+        unrounded = [one - self.rounded.get(name, 0.0) for name, one in zip(names, (left, right), strict=False)]
+        exact = np.asarray(computed(call, [*unrounded, *map(widened, inputs[2:])])[0])
         pairs = ((self.weights.get(names[0]), np.square(right)), (np.square(left), self.weights.get(names[1])))
-        weights = [product(*pair).mean() for pair in pairs if pair[0] is not None and pair[1] is not None]
+        known = [pair for pair in pairs if pair[0] is not None and pair[1] is not None]
+        weights = [np.mean(computed(call, [*pair, *[None] * len(inputs[2:])])[0]) for pair in known]
         self.results[call.node.output[0]] = (len(self.layers), exact)
-        self.layers.append(
-            LayerBudget(
-                *(node.index, node.key, node.operator, form, _power(exact)),
-                *(float(np.sum(weights)) * call.get("alpha", 1.0), noise(a, b), noise(a_cut, b_cut)),
-                *(0.0, _power(given - held), _power(given - exact)),
-            )
-        )
+        about, alpha = (node.index, node.key, node.operator, form, _power(exact)), call.get("alpha", 1.0)
+        self.layers.append(LayerBudget(*about, float(np.sum(weights)) * alpha, _power(given - exact)))
 
 
 def _power(values: np.ndarray) -> float:

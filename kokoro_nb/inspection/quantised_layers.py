@@ -15,39 +15,19 @@ from kokoro_nb.inspection.onnx_nodes import OnnxNode
 from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall
 from kokoro_nb.inspection.value_types import Arrays
 
-
-@dataclass(frozen=True)
-class IntegerOperator:
-    """Where an operator on integers reads its factors, and the float operator that it stands for.
-
-    Attributes
-    ----------
-    kind : str
-        The float operator, which has the same attributes.
-    left, right : tuple of int
-        Places among its inputs of a factor, of its scale and of its zero point; -1 of what it does not read.
-    bias : int
-        Place of what is added: an integer in the unit of both scales, or, after a MatMul, a float.
-    result : tuple of int
-        Places of the scale and of the zero point of the integers that it gives.
-    """
-
-    kind: str
-    left: tuple[int, int, int]
-    right: tuple[int, int, int]
-    bias: int = -1
-    result: tuple[int, int] = (-1, -1)
-
-
+NOT = (-1, -1)  # read
+# The float operator that one stands for, which has the same attributes, and places among its inputs: of either factor,
+# its scale and its zero point; of what is added, an integer in the unit of both scales or, after a MatMul, a float; of
+# the scale and zero point of the integers that it gives. What it does not read is -1.
 ON_INTEGERS = {
-    ("", "QLinearConv"): IntegerOperator("Conv", (0, 1, 2), (3, 4, 5), 8, (6, 7)),
-    ("", "QLinearMatMul"): IntegerOperator("MatMul", (0, 1, 2), (3, 4, 5), -1, (6, 7)),
-    ("", "ConvInteger"): IntegerOperator("Conv", (0, -1, 2), (1, -1, 3)),
-    ("", "MatMulInteger"): IntegerOperator("MatMul", (0, -1, 2), (1, -1, 3)),
-    (MICROSOFT, "QGemm"): IntegerOperator("Gemm", (0, 1, 2), (3, 4, 5), 6, (7, 8)),
-    (MICROSOFT, "MatMulIntegerToFloat"): IntegerOperator("MatMul", (0, 2, 4), (1, 3, 5), 6),
-    (MICROSOFT, "DynamicQuantizeMatMul"): IntegerOperator("MatMul", (0, -1, -1), (1, 2, 3), 4),
-    (MICROSOFT, "MatMulNBits"): IntegerOperator("MatMul", (0, -1, -1), (1, 2, 3), 5),
+    ("", "QLinearConv"): ("Conv", (0, 1, 2), (3, 4, 5), 8, (6, 7)),
+    ("", "QLinearMatMul"): ("MatMul", (0, 1, 2), (3, 4, 5), -1, (6, 7)),
+    ("", "ConvInteger"): ("Conv", (0, -1, 2), (1, -1, 3), -1, NOT),
+    ("", "MatMulInteger"): ("MatMul", (0, -1, 2), (1, -1, 3), -1, NOT),
+    (MICROSOFT, "QGemm"): ("Gemm", (0, 1, 2), (3, 4, 5), 6, (7, 8)),
+    (MICROSOFT, "MatMulIntegerToFloat"): ("MatMul", (0, 2, 4), (1, 3, 5), 6, NOT),
+    (MICROSOFT, "DynamicQuantizeMatMul"): ("MatMul", (0, -1, -1), (1, 2, 3), 4, NOT),
+    (MICROSOFT, "MatMulNBits"): ("MatMul", (0, -1, -1), (1, 2, 3), 5, NOT),
 }
 LONGEST = 9  # inputs of one of them
 
@@ -112,8 +92,9 @@ class IntegerLayers:
         if operator is None or (few and any(node.proto.input[4:5])):  # its columns are in another order
             return None
         inputs, stem = [*node.proto.input, *[""] * LONGEST], f"{node.outputs[0]}_unrounded_{node.index}"
-        x, w, y = ([inputs[k] for k in places] for places in (operator.left, operator.right, operator.result))
-        kind, result, bias = operator.kind, node.outputs[0], inputs[operator.bias]
+        kind, left, right, place, given = operator
+        x, w, y = ([inputs[k] for k in places] for places in (left, right, given))
+        result, bias = node.outputs[0], inputs[place]
         nodes: list[Any] = []
         own: dict[str, np.ndarray] = {}
 
@@ -134,13 +115,13 @@ class IntegerLayers:
             return add("DequantizeLinear", [name, scale, zero], f"{stem}_{end}", **along)
 
         scales: tuple[str, ...] = ()
-        form = "QOperator" if operator.result[0] >= 0 else "dynamic"
-        if operator.right[1] < 0:  # a later node multiplies by the scales
+        form = "QOperator" if given != NOT else "dynamic"
+        if right[1] < 0:  # a later node multiplies by the scales
             own[f"{stem}_one"] = np.ones((), np.float32)
             result, w[1] = self._float_of(node)
             scales = (self._scale_of(x[0]) or f"{stem}_one", w[1] or f"{stem}_one")
             x[1], w[1] = scales
-        elif operator.left[1] < 0 and not few:  # it makes integers of it itself
+        elif left[1] < 0 and not few:  # it makes integers of it itself
             names = [f"{stem}_{one}" for one in ("integers", "step", "less")]
             add("DynamicQuantizeLinear", x[:1], *names)
             x = names

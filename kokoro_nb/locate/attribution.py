@@ -82,19 +82,16 @@ def lossy_culprits(
     whole = propagation.error(propagation.names)
     found: list[Culprit] = []
     for name in names:
-        measured = len(found) < MEASURED
-        alone = propagation.error((name,)) if measured else whole
-        rest = propagation.error_without((name,)) if measured else whole
         mechanism = precision_mechanism(deviations[name], operators, name, candidate[name].statistics.dtype)
-        limit = "" if np.isnan(whole.limit) else f"; the limit is {whole.limit:.3g}"
-        carried = f"its rounding alone puts the output off by {alone.of_peak:.3g} of the peak{limit}"
-        if alone.finite < 1:
-            carried = f"it alone makes {100 * (1 - alone.finite):.3g} % of the output not finite"
-        error = local.get(name)
         about: dict[str, Any] = {"upstream": operators[name].inputs}
-        if error is not None:
-            about |= {"local_error": error.of_peak, "ratio": error.ratio}
-        if measured:
+        if name in local:
+            about |= {"local_error": local[name].of_peak, "ratio": local[name].ratio}
+        if len(found) < MEASURED:
+            alone, rest = propagation.error((name,)), propagation.error_without((name,))
+            carried = f"its rounding alone puts the output off by {alone.of_peak:.3g} of the peak"
+            carried += f"; the limit is {whole.limit:.3g}"
+            if alone.finite < 1:
+                carried = f"it alone makes {100 * (1 - alone.finite):.3g} % of the output not finite"
             mechanism = replace(mechanism, evidence=(*mechanism.evidence, carried))
             about |= {"effect": share_gone(whole, rest), "alone": alone.of_peak}
         causes = (*_as_another(reference.meaning, candidate, operators[name], deviations[name]), mechanism)
@@ -141,25 +138,14 @@ def precision_mechanism(deviation: Deviation, operators: dict[str, Operator], na
         return Mechanism("overflow of the dtype", f"the range of {dtype}", (text,))
     step = float(np.spacing(np.asarray(peak, dtype))) if peak <= float(info.max) else float("inf")
     text = f"its values reach {peak:.4g}, where numbers of {dtype} are {step:.3g} apart"
-    after, before = _reached(operators, name, downstream=True), _reached(operators, name, downstream=False)
-    running = any(operators[one].kind in SUMS for one in {name, *before, *after})
-    periodic = any(operators[one].kind in PERIODIC for one in after)
-    if running and periodic:
+    after, before = {name}, {name}
+    for one in operators.values():  # in the order of execution
+        after |= {one.name} if after & {*one.inputs} else set()
+    for one in reversed(operators.values()):
+        before |= {*one.inputs} if one.name in before else set()
+    running = any(one.kind in SUMS and one.name in before | after for one in operators.values())
+    if running and any(operators[one].kind in PERIODIC for one in after - {name}):
         return Mechanism(
             "accumulated phase", f"a phase that grows, in {dtype}, before it is taken as an angle", (text,)
         )
     return Mechanism("too few bits", f"{dtype} holds too few bits for what is computed from it", (text,))
-
-
-def _reached(operators: dict[str, Operator], name: str, downstream: bool) -> set[str]:
-    """Return the operators that read from `name`, directly or not; or those that it reads from."""
-    reads = {one: set(operator.inputs) & set(operators) for one, operator in operators.items()}
-    if downstream:
-        reads = {one: {other for other, inputs in reads.items() if one in inputs} for one in reads}
-    found: set[str] = set()
-    pending = [name]
-    while pending:
-        for one in reads[pending.pop()] - found:
-            found.add(one)
-            pending.append(one)
-    return found

@@ -15,9 +15,11 @@ import numpy as np
 from kokoro_nb.backends.signature import BFLOAT16, epsilon
 from kokoro_nb.findings import Verdict
 from kokoro_nb.locate.local_error import LocalError, parts
-from kokoro_nb.locate.precision.degradation import LOST, SCATTER
 from kokoro_nb.traces.parity import compare
 from kokoro_nb.traces.trace import Trace
+
+SCATTER = 8.0  # how far a largest error may lie above its forecast: 3 bits
+LOST = 2.0**-4  # an error of this share of the peak leaves 4 of 11 bits
 
 
 @dataclass(frozen=True)

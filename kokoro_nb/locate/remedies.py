@@ -17,8 +17,7 @@ from kokoro_nb.errors import InputError, one_line
 from kokoro_nb.findings import Verdict
 from kokoro_nb.locate.investigation import reference_trace
 from kokoro_nb.locate.local_error import LocalError, explained_errors
-from kokoro_nb.locate.output_error import OutputError, output_error
-from kokoro_nb.locate.precision.degradation import LOST
+from kokoro_nb.locate.output_error import LOST, OutputError, output_error
 from kokoro_nb.locate.subject import Subject
 from kokoro_nb.patch_registry import needed_patches, with_patches
 

@@ -3,13 +3,15 @@
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from kokoro_nb.backends.base import Failure
+from kokoro_nb.backends.base import Failure, loadable
 from kokoro_nb.backends.exported import Exported, export_program
-from kokoro_nb.backends.signature import as_array
+from kokoro_nb.backends.signature import Arrays, as_array
+from kokoro_nb.backends.taps import read_taps
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.forms import OtherForm
 from kokoro_nb.locate.forms.summing import RUNNING
@@ -149,13 +151,45 @@ def _beyond_float16(subject: Subject) -> list[str]:
 
 def _mixed(subject: Subject, kept: tuple[str, ...], form: Exported | None) -> Any:
     """Return the outputs of a Core ML file in which these operators, by their names in eager, stay float32."""
-    from kokoro_nb.backends.coreml.conversion import MixedPrecision
-    from kokoro_nb.locate.precision.lens import converted
-
     runtime: Any = subject.runtime
-    names = converted(form or subject.candidate, subject.inputs, subject.folder).names
-    mixed = MixedPrecision(tuple(own for own, eager in names.items() if eager in kept))
+    mixed = mixed_precision(form or subject.candidate, subject.inputs, kept, subject.folder)
     return subject.outputs(form, replace(runtime, converter=replace(runtime.converter, precision=mixed)))
+
+
+def mixed_precision(exported: Exported, inputs: Arrays, kept: Collection[str], folder: str | Path | None) -> Any:
+    """Return the precision of a Core ML file in which some operators stay float32: a `MixedPrecision`.
+
+    An operator of the file that is no result of one in eager stays float32 with the first operator that reads it.
+
+    Parameters
+    ----------
+    exported : Exported
+        The program.
+    inputs : mapping
+        Its inputs.
+    kept : collection of str
+        Names of operators in eager, as a diagnosis names them.
+    folder : path or None
+        Where artefacts are kept.
+
+    Raises
+    ------
+    InputError
+        If the program cannot be converted.
+    """
+    from kokoro_nb.backends.coreml import CoreMl
+    from kokoro_nb.backends.coreml.conversion import MixedPrecision
+    from kokoro_nb.backends.mil.saved_program import load_program
+
+    made = loadable(CoreMl("coreml-float32", precision="float32").export(exported, inputs, folder), "coreml-float32")
+    assert made.path is not None
+    own = {value: name for name, value in read_taps(made.folder).places.items()}
+    names: dict[str, str] = {}
+    for operation in reversed(load_program(made.path).program.functions["main"].operations):
+        for one in operation.outputs if operation.op_type != "const" else ():
+            reader = one.child_ops[0].outputs[0].name if one.child_ops else ""
+            names[one.name] = own.get(one.name) or names.get(reader, "")
+    return MixedPrecision(tuple(name for name, eager in reversed(names.items()) if eager in kept))
 
 
 def _single(subject: Subject) -> Any:

@@ -8,11 +8,10 @@ from kokoro_nb.locate.bisection import Bisection
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.investigation import Investigation
 from kokoro_nb.locate.local_error import LocalError
-from kokoro_nb.locate.precision.degradation import Lens
 from kokoro_nb.markup import Fragment, table
 from kokoro_nb.reporting.drawn import drawn, drawn_together
 from kokoro_nb.reporting.explorer import explore
-from kokoro_nb.reporting.localisation_figures import bisections, local_error_profile, precision_profile
+from kokoro_nb.reporting.localisation_figures import bisections, local_error_profile
 from kokoro_nb.traces.trace import Trace
 
 
@@ -25,11 +24,6 @@ def _explorer(result: Any, label: str, caption: str) -> Any:
 @drawn.register
 def _bisection(result: Bisection, label: str, caption: str) -> Any:
     return bisections(result, caption or f"Bisection on {result.backend}", label)
-
-
-@drawn.register
-def _precision(result: Lens, label: str, caption: str) -> Any:
-    return precision_profile(result, caption or "float16, operator by operator", label)
 
 
 @drawn.register

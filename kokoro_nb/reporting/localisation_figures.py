@@ -1,4 +1,4 @@
-"""Figures of a localisation: errors along a program, what slices do not show, how a search went on, float16."""
+"""Figures of a localisation: errors along a program, what slices do not show, how a search went on."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,10 +9,8 @@ import numpy as np
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.bisection import Bisection
 from kokoro_nb.locate.local_error import LocalError
-from kokoro_nb.locate.precision.degradation import Lens, OperatorPrecision
 from kokoro_nb.reporting.style import (
     CANDIDATES,
-    DIFFERENCE,
     FAULT,
     NAN_MARK,
     REFERENCE,
@@ -23,11 +21,9 @@ from kokoro_nb.reporting.style import (
 )
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 LOWEST = 1e-4  # of what rounding explains: what is exact, or smaller, stands on the lower edge
-_LEAST = 1e-9  # of the peak, in the same way
 
 
 def local_error_profile(
@@ -129,58 +125,3 @@ def bisections(found: Bisection, title: str = "Bisection", weights: str = "") ->
         axes.set_xlabel("operators that compute, in the order of execution")
         legend_above(axes, list(rows.values()))
     return figure
-
-
-def precision_profile(lens: Lens, title: str = "float16, operator by operator", weights: str = "") -> "Figure":
-    """Draw what float16 does along a model: the error of each operator's result, and its room to the largest number.
-
-    Parameters
-    ----------
-    lens : Lens
-        What `locate.precision.lens.lens` measured.
-    title, weights : str
-        Title, and label of the weights.
-
-    Raises
-    ------
-    InputError
-        If the lens has no row.
-    """
-    if not lens.rows:
-        raise InputError("The lens has no operator to draw; look at a model that computes floats.")
-    with new_figure(5.2, title, weights) as figure:
-        upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
-        _errors(upper, lens.rows)
-        _margins(lower, lens.rows)
-        lower.set(xlim=(-1, len(lens.rows)), xlabel="operator, in the order of execution")
-    return figure
-
-
-def _errors(axes: "Axes", rows: tuple[OperatorPrecision, ...]) -> None:
-    axes.set_yscale("log")
-    failed = [(place, row) for place, row in enumerate(rows) if row.verdict == "fail"]
-    for name, marks, colour, marker in (
-        ("float32 to float64 (floor)", [(i, row.floor) for i, row in enumerate(rows)], REFERENCE, "_"),
-        ("added by the operator (local)", [(i, row.local) for i, row in enumerate(rows)], CANDIDATES[4], "."),
-        ("float16 to float32", [(i, row.error) for i, row in enumerate(rows)], DIFFERENCE, "."),
-        ("left the noise floor", [(i, row.error) for i, row in failed], FAULT, "x"),
-    ):
-        known = [(i, max(value, _LEAST)) for i, value in marks if value is not None and math.isfinite(value)]
-        if known:
-            x, y = zip(*known, strict=True)
-            axes.plot(x, y, linestyle="", markersize=4, label=name, color=colour, marker=marker)
-    for place, row in failed:
-        if not math.isfinite(row.error):
-            axes.axvspan(place - 0.5, place + 0.5, **NAN_MARK)
-    axes.set(ylabel="error (of the peak)", ylim=(_LEAST / 2, None))
-    axes.grid(axis="y")
-    legend_above(axes, axes.get_lines())
-
-
-def _margins(axes: "Axes", rows: tuple[OperatorPrecision, ...]) -> None:
-    known = [(place, row.margin_db) for place, row in enumerate(rows) if math.isfinite(row.margin_db)]
-    if known:
-        axes.vlines([place for place, _ in known], 0, [margin for _, margin in known], color=DIFFERENCE, linewidth=0.6)
-    axes.axhline(0, color=FAULT, linewidth=1)
-    axes.set_ylabel("below 65504\n(dB)")
-    axes.grid(axis="y")

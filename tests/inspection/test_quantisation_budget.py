@@ -61,29 +61,28 @@ def _true_noise(path, inputs, budget):
 
 
 @pytest.mark.parametrize("form", files.FORMS)
-def test_the_parts_add_up_to_the_noise_against_the_float_model(quantised, inputs, form):
+def test_the_total_is_the_noise_against_the_float_model(quantised, inputs, form):
     path = quantised / f"{form}.onnx"
     budget = _budget(path, inputs)
     assert len(budget.layers) == (1 if form == "bits" else 4)
     true = _true_noise(path, inputs, budget)
     apart = {one.key: 10 * np.log10(one.total / true[one.key]) for one in budget.layers}
     assert all(abs(one) <= 1 for one in apart.values()), apart  # dB
-    assert all(one.apart <= 1 for one in budget.layers)
-    assert all(one.kernel < 1e-9 * one.signal for one in budget.layers)
 
 
 @pytest.mark.parametrize("form", ["qdq", "qoperator", "dynamic"])
-def test_a_part_is_named_by_what_was_changed(quantised, inputs, form):
+def test_values_beyond_the_range_are_noted_and_heard(quantised, inputs, form):
     loud = {"x": inputs["x"] * 4}
     budget = _budget(quantised / f"{form}.onnx", loud)
-    first = budget.layers[0]
-    if form == "dynamic":
-        assert first.clipping == 0  # its range follows the values
-    else:
-        assert first.clipping > 10 * first.rounding
-        assert max(one.clipped for one in budget.values) > 0.01
     healthy = _budget(quantised / f"{form}.onnx", inputs).layers[0]
-    assert healthy.clipping < 10 * healthy.rounding
+    cut = max(one.clipped for one in budget.values)
+    louder = budget.layers[0].activations / healthy.activations
+    if form == "dynamic":
+        assert cut == 0  # its range follows the values
+        assert louder == pytest.approx(16, rel=0.1)
+    else:
+        assert cut > 0.01
+        assert louder > 160
 
 
 def test_activations_have_the_level_of_the_debugger_of_onnx_runtime(quantised, inputs, tmp_path):
@@ -121,7 +120,7 @@ def test_a_fused_layer_has_the_budget_of_what_it_is_fused_from(quantised, inputs
     fused, plain = (_budget(one, inputs) for one in (tmp_path / "fused.onnx", quantised / "dynamic.onnx"))
     (layer,) = [one for one in fused.layers if one.operator == "com.microsoft.DynamicQuantizeMatMul"]
     (same,) = [one for one in plain.layers if one.operator == "MatMulInteger"]
-    assert (layer.weights, layer.rounding) == pytest.approx((same.weights, same.rounding), rel=0.01)
+    assert (layer.weights, layer.activations) == pytest.approx((same.weights, same.activations), rel=0.01)
     assert layer.signal == pytest.approx(same.signal, rel=1e-3)
 
 
@@ -136,18 +135,11 @@ def _budget(path, inputs):
     return examined(read_onnx(path), inputs).budget
 
 
-def test_a_wrong_kernel_is_a_part_of_its_own(quantised, inputs, spoil):
-    (name,) = [n.output[0] for n in onnx.load(quantised / "bits.onnx").graph.node if n.op_type == "MatMulNBits"]
-    spoil(name, lambda value: value * 1.5, ["node_groups"])
-    (layer,) = _budget(quantised / "bits.onnx", inputs).layers
-    assert layer.kernel > layer.weights
-
-
 def test_the_report_says_where_most_noise_enters(quantised, inputs, tmp_path):
     report = nb.inspect(quantised / "qdq.onnx", inputs)
     assert any("4 layers are quantised (QDQ); the noisiest is" in note for note in report.notes)
     text = report.page(tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "signal over requantisation (dB)" in text
+    assert "signal over activations (dB)" in text
     levels = [one.level for one in report.budget.noisiest]
     assert levels == sorted(levels)
 

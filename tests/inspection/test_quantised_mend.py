@@ -10,8 +10,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.file_run import examined
 from kokoro_nb.inspection.onnx_file import read_onnx
 from kokoro_nb.inspection.onnx_session import run_session, session_of
-from kokoro_nb.inspection.quantised_mend import quantised_mend
-from kokoro_nb.inspection.unrounded_layers import candidates, unrounded
+from kokoro_nb.inspection.quantised_mend import candidates, quantised_mend, unrounded
 from kokoro_nb.inspection.whole_file import signal_to_noise
 from tests.inspection import quantised_files as files
 

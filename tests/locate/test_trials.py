@@ -17,7 +17,7 @@ from kokoro_nb.inspection import diagnose
 from kokoro_nb.locate.diagnosis import card
 from kokoro_nb.locate.other_forms import FORMS, float32_region, forms_of, in_other_form, kept_in_float32
 from kokoro_nb.locate.subject import Subject
-from kokoro_nb.locate.trials import _in_float32
+from kokoro_nb.locate.trials import _in_float32, mixed_precision
 from kokoro_nb.models.patches import curing
 from tests.corpus.forms import legacy_onnx
 from tests.corpus.programs import phase_of_silence, running_phase
@@ -279,3 +279,32 @@ def test_patches_say_what_they_cure():
     assert curing(nn.Sequential(nn.InstanceNorm1d(2)), "instance_norm") == ("two_pass_norm",)
     assert curing(nn.Sequential(nn.GroupNorm(1, 2)), "group_norm") == ("two_pass_norm",)
     assert curing(nn.Linear(2, 2), "instance_norm") == ()
+
+
+class _Tone(nn.Module):
+    """A tone from its frequency, and a well-behaved rest: only the way to the sine needs float32."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.rest = nn.Conv1d(1, 4, 5, padding=2)
+
+    def forward(self, x):
+        return torch.tanh(self.rest(torch.sin(torch.cumsum(x, dim=-1) * 6.0)))
+
+
+@pytest.mark.skipif(backend("coreml").available() is not None, reason="coremltools writes no file here")
+def test_the_code_to_paste_keeps_the_way_to_the_sine_in_float32(tmp_path):
+    import coremltools
+
+    x = 0.7 + 0.01 * torch.arange(500).reshape(1, 1, 500) / 500
+    kept = [":cumsum", ":mul", ":sin"]
+    mixed = mixed_precision(export_program(_Tone(), {"x": x}), {"x": x}, kept, tmp_path)
+    assert mixed.keep == ("cumsum", "mul", "sin")
+    exported = torch.export.export(_Tone().eval(), (x,)).run_decompositions({})
+    pasted = {"coremltools": coremltools}
+    exec(mixed.as_code(), pasted)
+    model = coremltools.convert(exported, compute_precision=pasted["compute_precision"], skip_model_load=True)
+    single = coremltools.converters.mil.mil.types.fp32
+    made = [one for one in model._mil_program.functions["main"].operations if one.op_type not in ("cast", "const")]
+    assert {one.outputs[0].name for one in made if one.outputs[0].dtype == single} == {*mixed.keep}

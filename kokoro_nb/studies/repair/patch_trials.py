@@ -22,7 +22,7 @@ from kokoro_nb.backends.ladder import Climb, climb
 from kokoro_nb.cache_keys import cache_key
 from kokoro_nb.errors import InputError
 from kokoro_nb.faults import nearly_constant
-from kokoro_nb.locate.precision.degradation import LOST
+from kokoro_nb.locate.output_error import LOST
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.patches import EXPORT_PATCHES, PATCHES, active, patched
 from kokoro_nb.storage import cache_dir, digest, read_json, write_json

@@ -1,36 +1,23 @@
-"""The harmonic source in float16: diagnosis, profile and search name the same operators."""
+"""The harmonic source in float16: what a diagnosis names stays float32, and that is a set to paste."""
 
-from dataclasses import replace
-
-import numpy as np
 import pytest
 
 import kokoro_nb as nb
 from kokoro_nb.backends import BACKENDS
-from kokoro_nb.studies.coreml_complete import source_precision
+from kokoro_nb.studies.coreml_complete import harmonic_source
 
 REASON = BACKENDS["coreml"].available()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
 
 
-@pytest.fixture(scope="module")
-def found(shallow):
-    return source_precision(shallow, nb.capture(shallow, "Hi.", ""), 4, 1e-2, shrink=False)
-
-
-def test_what_the_diagnosis_names_stays_float32(found):
-    assert found.diagnosis.verdict == "fail"
-    assert found.apart == ()
-    assert found.cured <= found.diagnosis.output.limit < found.diagnosis.output.of_peak
-    rows = found.rows()
-    assert {row["operator"] for row in rows if row["rank in the diagnosis"] is not None} <= set(found.mended.kept)
-    assert [row["rank in the diagnosis"] for row in rows].count(1) == 1
-    assert all(row["its rounding alone (of peak)"] > 0 for row in rows if row["rank in the diagnosis"] == 1)
-
-    worst = found.diagnosis.ranked[0].tap.name
-    fewer = replace(found.mended, kept=tuple(name for name in found.mended.kept if name != worst))
-    assert replace(found, mended=fewer).apart == (worst,)
-
-
-def test_without_such_a_remedy_nothing_is_cured(found):
-    assert np.isnan(replace(found, diagnosis=replace(found.diagnosis, remedies=())).cured)
+def test_what_the_diagnosis_names_stays_float32(shallow):
+    source = harmonic_source(shallow, nb.capture(shallow, "Hi.", ""), 4)
+    found = nb.diagnose(source.program, source.inputs, "coreml-reference", remedies=True)
+    assert found.verdict == "fail"
+    cure = found.remedies[-1]
+    assert (cure.kind, cure.verdict) == ("float32 operators", "pass")
+    assert cure.error_after <= found.output.limit < found.output.of_peak
+    assert {one.tap.name for one in found.ranked} <= set(cure.name.split(", "))
+    assert found.ranked[0].alone > 0
+    code = source.code(cure)
+    assert '"sin",' in code
