@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.locate.forms.functions import SELU
-
 Alternative = tuple[str, Callable[..., Any]]  # in words, and what it gives of the arguments by name; None: not of these
+SELU = (1.6732632423543772, 1.0507009873554805)  # its alpha and its scale, as PyTorch has them
 
 
 def _single(function: Callable[..., Any]) -> Callable[..., Any]:

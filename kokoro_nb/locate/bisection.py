@@ -290,7 +290,10 @@ def judged_alone(
     folder: str | Path | None,
     dtype: np.dtype | None = None,
 ) -> tuple[LocalError, ...] | Failure:
-    """Compile a part, run it on right inputs, and return the error of each of its results: see `judged_results`.
+    """Compile a part, run it on right inputs, and return the error of each of its results.
+
+    Each is compared with all operators from what is known to it, computed in float64: the inputs of the program, what
+    the part was fed, and other results.
 
     Parameters
     ----------
@@ -317,30 +320,7 @@ def judged_alone(
     if dtype is not None and dtype.kind == "f":
         with np.errstate(over="ignore"):
             results = {name: one.astype(dtype) if one.dtype.kind == "f" else one for name, one in results.items()}
-    return judged_results(healthy, inputs, {name: captured[name] for name in cut.fed.values()}, results)
-
-
-def judged_results(
-    healthy: Specification,
-    inputs: Mapping[str, np.ndarray],
-    fed: Mapping[str, np.ndarray],
-    results: Mapping[str, np.ndarray],
-) -> tuple[LocalError, ...]:
-    """Return the error of each of `results`, in their order.
-
-    Each is compared with all operators from what is known to it, computed in float64: the inputs of the program, what
-    was `fed`, and other results.
-
-    Parameters
-    ----------
-    healthy : Specification
-        What the operators compute.
-    inputs : mapping
-        Array of each input of the program by its name.
-    fed, results : mapping
-        Arrays by the name of the operator: what the part was fed with, and what it gave.
-    """
-    known = {**fed, **results}
+    known = {**{name: captured[name] for name in cut.fed.values()}, **results}
     recorder = Recorder([one for one in healthy.operators if one.name in known], "full")
     for name, value in known.items():
         recorder.add(name, value)

