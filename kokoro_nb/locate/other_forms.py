@@ -14,7 +14,7 @@ FORMS: dict[str, tuple[OtherForm, ...]] = arithmetic.FORMS | functions.FORMS | i
 
 def forms_of(kind: str) -> tuple[OtherForm, ...]:
     """Return the other forms of operators of a kind, those of this package first."""
-    return (*FORMS.get(kind, ()), DECOMPOSED)
+    return tuple(dict.fromkeys((*FORMS.get(kind, ()), DECOMPOSED)))
 
 
 def in_other_form(exported: Exported, names: Collection[str], form: OtherForm) -> Exported | None:

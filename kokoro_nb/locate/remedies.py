@@ -170,7 +170,6 @@ def _measured(
 
 
 DRAWS = (torch.randn, torch.rand, torch.randn_like, torch.rand_like)
-NAME = "noise_{}"
 
 
 class _Draws(TorchFunctionMode):
@@ -192,14 +191,13 @@ class _Draws(TorchFunctionMode):
 class NoiseAsInput(nn.Module):
     """A module that takes what it would draw as the inputs ``noise_0``, ``noise_1``, ..., in the order of its draws."""
 
-    def __init__(self, module: nn.Module, count: int) -> None:
+    def __init__(self, module: nn.Module, names: Iterable[str]) -> None:
         super().__init__()
-        self.module, self.count = module, count
+        self.module, self.names = module, tuple(names)
 
     def forward(self, **values: torch.Tensor) -> Any:
         """Return what the module returns, with the noise that is given."""
-        noise = [values.pop(NAME.format(place)) for place in range(self.count)]
-        with _Draws(noise):
+        with _Draws([values.pop(name) for name in self.names]):
             return self.module(**values)
 
 
@@ -225,5 +223,5 @@ def noise_as_input(module: nn.Module, inputs: Arrays) -> tuple[nn.Module, dict[s
         module(**values)
     if not recorded.drawn:
         raise InputError("The module calls no function that draws random numbers; there is no noise to make an input.")
-    noise = {NAME.format(place): value for place, value in enumerate(recorded.drawn)}
-    return NoiseAsInput(module, len(noise)), {**inputs, **noise}
+    noise = {f"noise_{place}": value for place, value in enumerate(recorded.drawn)}
+    return NoiseAsInput(module, noise), {**inputs, **noise}

@@ -3,7 +3,7 @@
 from math import inf, log, pi
 from typing import Any
 
-from kokoro_nb.locate.forms import OtherForm, axes_of, choose, filled, is_float, is_tensor, with_last
+from kokoro_nb.locate.forms import DECOMPOSED, OtherForm, axes_of, choose, filled, is_float, is_tensor, with_last
 
 
 def _atan2(self: Any, other: Any, **_: Any) -> Any:
@@ -102,7 +102,9 @@ _BOUNDS = OtherForm("bounds as tensors", "whole numbers are held against tensors
 _ONE_AXIS = OtherForm("max over one axis", "the axes are one, of which max.dim gives the largest", _amax)
 FORMS: dict[str, tuple[OtherForm, ...]] = {
     **dict.fromkeys(("clamp", "clamp_min", "clamp_max"), (_BOUNDS, _KEPT)),
-    **dict.fromkeys(("relu", "relu6", "hardtanh", "hardsigmoid", "maximum", "minimum"), (_KEPT,)),
+    **dict.fromkeys(("relu6", "hardtanh", "hardsigmoid", "maximum", "minimum"), (_KEPT,)),
+    "relu": (_KEPT, DECOMPOSED),
+    **dict.fromkeys(("gelu", "elu", "selu", "celu", "new_ones"), (DECOMPOSED,)),
     **dict.fromkeys(("max", "min"), (_AMONG,)),
     **dict.fromkeys(("amax", "amin"), (_ONE_AXIS,)),
     "atan2": (OtherForm("atan2 with its cut set", _ATAN2, _atan2),),
