@@ -27,11 +27,6 @@ class FaultKind:
     apply: Callable[[FaultSite], None]
     fits: Callable[[FaultSite], bool]
 
-    @property
-    def name(self) -> str:
-        """Name of the kind."""
-        return self.apply.__name__
-
 
 def is_float(site: FaultSite) -> bool:
     """Return whether the result is one float tensor of one axis or more, and no one of several."""
@@ -107,5 +102,5 @@ _OWN = (
     FaultKind(dropped_bias, has_bias),
 )
 
-KINDS: dict[str, FaultKind] = {kind.name: kind for kind in _OWN}
+KINDS: dict[str, FaultKind] = {kind.apply.__name__: kind for kind in _OWN}
 """Kinds by name; a caller adds kinds of its own."""

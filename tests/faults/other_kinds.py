@@ -23,12 +23,8 @@ FUNCTIONS = {
 
 def infinite_channel(site: FaultSite) -> None:
     """Make one channel infinite: the exponential of something above 1000."""
-
-    def above(channel: Any) -> Any:
-        square = site.emit(ATEN.mul.Tensor, channel, channel)
-        return site.emit(ATEN.exp.default, site.emit(ATEN.add.Tensor, square, 1000.0))
-
-    in_channel(site, above)
+    emit = site.emit
+    in_channel(site, lambda one: emit(ATEN.exp.default, emit(ATEN.add.Tensor, emit(ATEN.mul.Tensor, one, one), 1e3)))
 
 
 def saturated(site: FaultSite) -> None:
@@ -46,9 +42,7 @@ def shifted(site: FaultSite) -> None:
 
 def is_one_of_equals(site: FaultSite) -> bool:
     """Return whether the result is the first of several of one shape."""
-    if not site.is_element or site.node.args[1] != 0:
-        return False
-    values = site.node.args[0].meta["val"]
+    values = site.node.args[0].meta["val"] if site.is_element and site.node.args[1] == 0 else ()
     return len(values) > 1 and len({(value.shape, value.dtype) for value in values}) == 1
 
 
@@ -278,32 +272,21 @@ def _alike(a: Any, b: Any) -> bool:
 
 
 def stored(site: FaultSite) -> str | None:
-    """Return the name of the tensor that is the weight, if nothing else reads it."""
-    node, signature = site.arguments.get("weight"), site.program.graph_signature
-    names = {
-        **signature.inputs_to_parameters,
-        **signature.inputs_to_buffers,
-        **signature.inputs_to_lifted_tensor_constants,
-    }
+    """Return the name of the parameter that is the weight, if nothing else reads it."""
+    node, names = site.arguments.get("weight"), site.program.graph_signature.inputs_to_parameters
     name = names.get(getattr(node, "name", None))
-    sole = node is not None and name is not None and len(node.users) == 1 and list(names.values()).count(name) == 1
-    return name if sole else None
-
-
-def _tensors(site: FaultSite) -> Any:
-    return site.program.state_dict if stored(site) in site.program.state_dict else site.program.constants
+    return name if name is not None and len(node.users) == 1 and list(names.values()).count(name) == 1 else None
 
 
 def constant(site: FaultSite) -> Any:
-    """Return the tensor that `stored` names."""
-    return _tensors(site)[stored(site)].detach()
+    """Return the parameter that `stored` names."""
+    return site.program.state_dict[stored(site)].detach()
 
 
 def store(site: FaultSite, tensor: Any) -> None:
     """Put another tensor in the place of the one that `stored` names."""
-    tensors, name = _tensors(site), stored(site)
-    is_parameter = isinstance(tensors[name], torch.nn.Parameter)
-    tensors[name] = torch.nn.Parameter(tensor, tensors[name].requires_grad) if is_parameter else tensor
+    grad = site.program.state_dict[stored(site)].requires_grad
+    site.program.state_dict[stored(site)] = torch.nn.Parameter(tensor, grad)
 
 
 def has_weight(site: FaultSite) -> bool:
@@ -384,4 +367,4 @@ OTHERS = (
     FaultKind(half_weight, has_weight),
     FaultKind(zeroed_weight, has_weight),
 )
-KINDS.update({kind.name: kind for kind in OTHERS})
+KINDS.update({kind.apply.__name__: kind for kind in OTHERS})
