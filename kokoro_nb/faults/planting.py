@@ -85,13 +85,10 @@ def plant(exported: Exported, fault: Fault | str) -> Exported:
         If the program has no such operator, or this kind of fault cannot be planted there.
     """
     fault = Fault.parse(fault) if isinstance(fault, str) else fault
-    before = exported.specification
-    healthy = before.named_by or before
-    results = before.results(before.program.graph.nodes)
-    if fault.operator not in results:
+    program, nodes = copied_program(exported)
+    if fault.operator not in nodes:
         raise InputError(f"The program has no operator '{fault.operator}'; see its `operators`.")
-    program, place = program_copy(before.program), results[fault.operator].name
-    node = next(node for node in program.graph.nodes if node.name == place)
+    node = nodes[fault.operator]
     site = FaultSite(program, node, str(fault))
     kind = KINDS[fault.kind]
     if not kind.fits(site):
@@ -101,21 +98,21 @@ def plant(exported: Exported, fault: Fault | str) -> Exported:
         raise InputError(f"A {fault.kind} would change shape or dtype of '{fault.operator}'; choose another operator.")
     if not node.users:  # nobody reads the falsified operator any more
         node.graph.erase_node(node)
-    return with_program(exported, program, healthy)
+    return with_program(exported, program)
 
 
-def with_program(exported: Exported, program: Any, named_by: Specification) -> Exported:
-    """Return an exported program with another graph, whose operators go by the names of `named_by`.
+def with_program(exported: Exported, program: Any) -> Exported:
+    """Return an exported program with another graph, whose operators go by the names of the healthy one.
 
     Parameters
     ----------
     exported : Exported
         Its inputs and outputs stay.
     program : torch.export.ExportedProgram
-        A changed copy of its specification's program: see `program_copy`.
-    named_by : Specification
-        Of the program that it was changed from.
+        A changed copy of its specification's program: see `copied_program`.
     """
+    before = exported.specification
+    named_by = before.named_by or before
     program.graph_module.recompile()
     program.graph.lint()
     program.validate()
@@ -124,9 +121,17 @@ def with_program(exported: Exported, program: Any, named_by: Specification) -> E
     module.output_names = exported.outputs
     changed = replace(exported, module=module, program=program, patches=(), named_by=named_by)
     # the program has no writes in place already: to rewrite it once more would take seconds and change nothing
-    before = exported.specification
     changed.__dict__["specification"] = Specification(program, before.inputs, before.outputs, named_by)
     return changed
+
+
+def copied_program(exported: Exported) -> tuple[Any, dict[str, Any]]:
+    """Return a copy of a program, and its nodes by the names of the operators whose results they are."""
+    specification = exported.specification
+    program = program_copy(specification.program)
+    nodes = {node.name: node for node in program.graph.nodes}
+    results = specification.results(specification.program.graph.nodes)
+    return program, {name: nodes[node.name] for name, node in results.items()}
 
 
 def program_copy(program: Any) -> Any:

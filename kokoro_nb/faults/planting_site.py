@@ -51,41 +51,6 @@ class FaultSite:
         """Arguments by the names of the operator's schema, defaults included; none for one of several results."""
         return {} if self.is_element else arguments_by_name(self.node)
 
-    @property
-    def channels(self) -> int:
-        """The axis of the channels: 1 of two axes or more."""
-        return min(1, self.value.ndim - 1)
-
-    def stored(self, argument: str) -> str | None:
-        """Return the name of the parameter, buffer or constant that is an argument, if nothing else reads it."""
-        node = self.arguments.get(argument)
-        signature = self.program.graph_signature
-        names = {
-            **signature.inputs_to_parameters,
-            **signature.inputs_to_buffers,
-            **signature.inputs_to_lifted_tensor_constants,
-        }
-        name = names.get(getattr(node, "name", None))
-        sole = node is not None and name is not None and len(node.users) == 1 and list(names.values()).count(name) == 1
-        return name if sole else None
-
-    def constant(self, argument: str) -> Any:
-        """Return the tensor that `stored` names."""
-        name = self.stored(argument)
-        tensors = self.program.state_dict if name in self.program.state_dict else self.program.constants
-        return tensors[name].detach()
-
-    def store(self, argument: str, tensor: Any) -> None:
-        """Put another tensor in the place of the one that `stored` names."""
-        name = self.stored(argument)
-        if name in self.program.state_dict:
-            before = self.program.state_dict[name]
-            is_parameter = isinstance(before, torch.nn.Parameter)
-            tensor = torch.nn.Parameter(tensor, before.requires_grad) if is_parameter else tensor
-            self.program.state_dict[name] = tensor
-        else:
-            self.program.constants[name] = tensor
-
     def fits(self) -> bool:
         """Return whether the operator, as it is called now, still gives a result of its shape and dtype."""
         if self.is_element:
@@ -104,11 +69,6 @@ class FaultSite:
         if not ahead:
             self._last = made
         return made
-
-    def follow(self, *nodes: Any) -> None:
-        """Have what is added from now on come after all of these nodes too."""
-        order = {node: place for place, node in enumerate(self.node.graph.nodes)}
-        self._last = max((self._last, *nodes), key=order.__getitem__)
 
     def give(self, result: Any, instead: Any = None) -> None:
         """Have everybody else read `result` in place of this operator's, or of the node `instead`."""

@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.locate.forms.functions import SELU
-
 Alternative = tuple[str, Callable[..., Any]]  # in words, and what it gives of the arguments by name; None: not of these
+SELU = (1.6732632423543772, 1.0507009873554805)  # its alpha and its scale, as PyTorch has them
 
 
 def _single(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -105,7 +104,6 @@ def _scattered(one: Callable[[list[Any]], Any]) -> Callable[..., Any]:
 
 
 ROOT = np.sqrt(2 / np.pi)
-COMPARISONS = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
 _FLOORED: Alternative = ("the floor of the rounded quotient", _single(lambda x, y: np.floor(x / y)))
 _ONE_BY_ONE = "a sum one by one in float32"
 ALTERNATIVES: dict[str, tuple[Alternative, ...]] = {
@@ -150,7 +148,10 @@ ALTERNATIVES: dict[str, tuple[Alternative, ...]] = {
         ("x", lambda self, other, **_: self if np.all(other == 1) else None),
     ),
     "floor_divide": (_FLOORED,),
-    **{kind: (_rounded(compare),) for kind, compare in COMPARISONS.items()},
+    **{
+        kind: (_rounded(compare),)
+        for kind, compare in {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}.items()
+    },
     "eq": (
         _rounded(np.equal),
         ("eq that NaN passes", lambda self, other, **_: (self == other) | np.isnan(self) & np.isnan(other)),

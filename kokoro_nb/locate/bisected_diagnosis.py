@@ -10,11 +10,11 @@ from kokoro_nb.locate.effect import ErrorPropagation, seen_deviations, with_effe
 from kokoro_nb.locate.interface_faults import lost_start
 from kokoro_nb.locate.investigation import reference_trace
 from kokoro_nb.locate.local_error import LocalError, explained_errors
+from kokoro_nb.locate.narrowing import alone_wrong
 from kokoro_nb.locate.output_error import output_error
-from kokoro_nb.locate.rule_evidence import Evidence, call_of
+from kokoro_nb.locate.rule_evidence import Evidence
 from kokoro_nb.locate.subject import Subject
 from kokoro_nb.locate.traced_diagnosis import placed
-from kokoro_nb.locate.verdicts import wrong_operator
 from kokoro_nb.traces.statistics import describe
 from kokoro_nb.traces.trace import Tap
 
@@ -31,10 +31,8 @@ def bisected_diagnosis(subject: Subject, why: str, traced: Diagnosis | None = No
     outputs = investigation.history.first if investigation else subject.outputs()
     named = []
     if found.error is not None:
-        read, meaning = dict(found.read), known.meaning
-        assert meaning is not None
-        evidence = Evidence(found.error, read, call_of(meaning, found.error.operator.name, known.inputs, read))
-        named = [wrong_operator(evidence, subject.runtime.name, candidates=found.operators)]
+        about = found.error, known.meaning, known.inputs, found.read, subject.runtime.name
+        named = [alone_wrong(*about, candidates=found.operators)]
     elif found.joined is not None and len(found.operators) <= FEW:
         named = [_joined(subject, found, found.joined)]
     culprits = tuple(placed(subject, one) for one in named)

@@ -23,7 +23,6 @@ from kokoro_nb.backends.signature import Arrays, array_of, checked
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.findings import Verdict
 from kokoro_nb.locate.local_error import Judge, LocalError
-from kokoro_nb.locate.search import first_wrong
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
 from kokoro_nb.traces.trace import Recorder
 
@@ -201,11 +200,7 @@ class _Run:
     def captured(self) -> dict[str, np.ndarray]:
         """Result of every operator of the healthy program, in float32."""
         found: dict[str, np.ndarray] = {}
-
-        def observe(name: str, result: Any) -> None:
-            found[name] = np.array(array_of(result))
-
-        self.healthy.run(self.inputs, observe)
+        self.healthy.run(self.inputs, lambda name, result: found.update({name: np.array(array_of(result))}))
         return found
 
     def search(self) -> Bisection:
@@ -222,9 +217,13 @@ class _Run:
                 return self._unknown(wrong[-1], str(error))
 
     def _halved(self) -> Bisection:
-        unit = first_wrong(
-            len(self.cuts), lambda first, stop: self._wrong(self.step(first, stop, inside=stop - first == 1))
-        )
+        unit, stop = 0, len(self.cuts)
+        while stop - unit > 1:  # of several that are wrong it comes to the first
+            middle = (unit + stop) // 2
+            if self._wrong(self.step(unit, middle, inside=middle - unit == 1)):
+                stop = middle
+            else:
+                unit = middle
         last = self.step(unit, unit + 1, inside=True)
         if self._wrong(last):
             error = last.wrong[0]
@@ -290,7 +289,10 @@ def judged_alone(
     folder: str | Path | None,
     dtype: np.dtype | None = None,
 ) -> tuple[LocalError, ...] | Failure:
-    """Compile a part, run it on right inputs, and return the error of each of its results: see `judged_results`.
+    """Compile a part, run it on right inputs, and return the error of each of its results.
+
+    Each is compared with all operators from what is known to it, computed in float64: the inputs of the program, what
+    the part was fed, and other results.
 
     Parameters
     ----------
@@ -317,30 +319,7 @@ def judged_alone(
     if dtype is not None and dtype.kind == "f":
         with np.errstate(over="ignore"):
             results = {name: one.astype(dtype) if one.dtype.kind == "f" else one for name, one in results.items()}
-    return judged_results(healthy, inputs, {name: captured[name] for name in cut.fed.values()}, results)
-
-
-def judged_results(
-    healthy: Specification,
-    inputs: Mapping[str, np.ndarray],
-    fed: Mapping[str, np.ndarray],
-    results: Mapping[str, np.ndarray],
-) -> tuple[LocalError, ...]:
-    """Return the error of each of `results`, in their order.
-
-    Each is compared with all operators from what is known to it, computed in float64: the inputs of the program, what
-    was `fed`, and other results.
-
-    Parameters
-    ----------
-    healthy : Specification
-        What the operators compute.
-    inputs : mapping
-        Array of each input of the program by its name.
-    fed, results : mapping
-        Arrays by the name of the operator: what the part was fed with, and what it gave.
-    """
-    known = {**fed, **results}
+    known = {**{name: captured[name] for name in cut.fed.values()}, **results}
     recorder = Recorder([one for one in healthy.operators if one.name in known], "full")
     for name, value in known.items():
         recorder.add(name, value)

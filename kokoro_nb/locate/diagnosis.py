@@ -17,9 +17,9 @@ from kokoro_nb.locate.culprit_bundle import write_finding_bundle
 from kokoro_nb.locate.investigation import Investigation
 from kokoro_nb.locate.known_defects import known_failure, known_mechanism
 from kokoro_nb.locate.output_error import OutputError
-from kokoro_nb.locate.remedies import Remedy
+from kokoro_nb.locate.remedies import Remedy, tried
 from kokoro_nb.locate.subject import Subject
-from kokoro_nb.locate.trials import tried
+from kokoro_nb.locate.trials import plans
 from kokoro_nb.storage import json_ready, write_text
 from kokoro_nb.traces.operators import INPUT
 
@@ -151,7 +151,7 @@ class Diagnosis:
         """
         if self.subject is None or self.output is None or not (self.culprits or self.output.verdict != "pass"):
             raise InputError(f"There is no operator to cure: {self.statement}")
-        return replace(self, remedies=tried(self.subject, self.ranked, self.output))
+        return replace(self, remedies=tried(self.subject, plans(self.subject, self.ranked), self.output))
 
     def table(self) -> list[dict[str, Any]]:
         """Return a row for each culprit, the largest effect first, with units in the names of its columns."""

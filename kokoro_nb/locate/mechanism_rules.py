@@ -192,13 +192,12 @@ def another_constant(evidence: Evidence) -> Mechanism | None:
     if given.size < FEW:
         return None
     if evidence.kind in ("mul", "div"):
-        energy = float(np.sum(right**2))
-        factor = float(np.sum(given * right)) / energy if energy else 1.0
-        words = f"{factor:.6g} times what is right"
-        return explained("changed constant", "another constant", evidence, factor * evidence.error.right, words)
-    off = float(np.mean(given - right))
-    words = f"{off:+.6g} beside what is right"
-    return explained("changed constant", "another constant", evidence, evidence.error.right + off, words)
+        factor = _factor(given, right)
+        instead, words = factor * evidence.error.right, f"{factor:.6g} times what is right"
+    else:
+        off = float(np.mean(given - right))
+        instead, words = evidence.error.right + off, f"{off:+.6g} beside what is right"
+    return explained("changed constant", "another constant", evidence, instead, words)
 
 
 def quantised(evidence: Evidence) -> Mechanism | None:
@@ -223,12 +222,17 @@ def turned_sign(evidence: Evidence) -> Mechanism | None:
 def scaled(evidence: Evidence) -> Mechanism | None:
     """What was given is a multiple of what is right."""
     given, right = _finite_pairs(evidence)
-    energy = float(np.sum(right**2))
-    factor = float(np.sum(given * right)) / energy if energy else 0.0
+    factor = _factor(given, right)
     if not factor or abs(factor + 1) < 1e-3 or given.size < FEW:
         return None  # of a few numbers some factor always comes near
     words = f"{factor:.6g} times what is right"
     return explained("changed scale", "a factor", evidence, factor * evidence.error.right, words)
+
+
+def _factor(given: np.ndarray, right: np.ndarray) -> float:
+    """Return what the right values are to be multiplied by, to come nearest to what was given."""
+    energy = float(np.sum(right**2))
+    return float(np.sum(given * right)) / energy if energy else 0.0
 
 
 def shifted(evidence: Evidence) -> Mechanism | None:
@@ -258,13 +262,11 @@ def edge(evidence: Evidence) -> Mechanism | None:
     """Wrong at the beginning or the end alone."""
     found = evidence.pattern
     span = found.end - found.begin
-    if not found.length >= 16 or not 0 < span <= found.length // 4:
+    side = "beginning" if found.begin == 0 else "end" if found.end == found.length else ""
+    if not side or found.length < 16 or not 0 < span <= found.length // 4:
         return None
-    if found.begin == 0 or found.end == found.length:
-        side = "beginning" if found.begin == 0 else "end"
-        text = f"wrong at the {side} alone: {span} of {found.length} positions"
-        return Mechanism("wrong at an edge", "padding that leaks in", (text,))
-    return None
+    text = f"wrong at the {side} alone: {span} of {found.length} positions"
+    return Mechanism("wrong at an edge", "padding that leaks in", (text,))
 
 
 def _broadcasts(shape: tuple[int, ...], result: tuple[int, ...]) -> bool:

@@ -1,6 +1,8 @@
 """Which of several operators is wrong, where a runtime shows the last of them alone: each is compiled by itself."""
 
 import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,6 @@ from kokoro_nb.backends.segment import part, real_reads
 from kokoro_nb.locate.bisection import judged_alone, read_by
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.local_error import LocalError
-from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.rule_evidence import Evidence, call_of
 from kokoro_nb.locate.verdicts import wrong_operator
 from kokoro_nb.traces.trace import Trace
@@ -52,14 +53,30 @@ def _first_wrong(culprit: Culprit, runtime: Backend, candidate: Exported, refere
         with tempfile.TemporaryDirectory() as room:
             errors = judged_alone(segment, meaning, runtime, reference.inputs, values, room, dtype)
         if not isinstance(errors, Failure) and errors[0].unexplained:
-            return _as_culprit(culprit, errors[0], reference)
+            about = {"seen_in": culprit.captured, "reaches_output": culprit.reaches_output}
+            found = alone_wrong(errors[0], meaning, reference.inputs, values, culprit.backend, **about)
+            known = found.mechanisms and errors[0].given.shape == errors[0].right.shape
+            return found if known else replace(found, mechanisms=culprit.mechanisms)
     return None
 
 
-def _as_culprit(culprit: Culprit, error: LocalError, reference: Trace) -> Culprit:
-    meaning: Any = reference.meaning
-    call = call_of(meaning, error.operator.name, reference.inputs, reference.values)
-    evidence = Evidence(error, read_by(error.operator, reference.inputs, reference.values), call)
-    causes = mechanisms(evidence) if error.given.shape == error.right.shape else ()
-    about = {"seen_in": culprit.captured, "reaches_output": culprit.reaches_output}
-    return wrong_operator(evidence, culprit.backend, mechanisms=causes or culprit.mechanisms, **about)
+def alone_wrong(
+    error: LocalError, meaning: Any, inputs: Mapping[str, Any], values: Mapping[str, Any], backend: str, **about: Any
+) -> Culprit:
+    """Return an operator that is wrong where it is compiled alone, with the mechanisms of what it read.
+
+    Parameters
+    ----------
+    error : LocalError
+        Of the operator.
+    meaning : Meaning
+        What the operators compute.
+    inputs, values : mapping
+        Arrays of the inputs of the program, and of the results that the operator read.
+    backend : str
+        Where it was compiled.
+    about : object
+        What else is known: see `verdicts.wrong_operator`.
+    """
+    call = call_of(meaning, error.operator.name, inputs, values)
+    return wrong_operator(Evidence(error, read_by(error.operator, inputs, values), call), backend, **about)

@@ -4,39 +4,22 @@ from collections.abc import Collection
 from typing import Any
 
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.faults.planting import program_copy, with_program
+from kokoro_nb.faults.planting import copied_program, with_program
 from kokoro_nb.faults.planting_site import FaultSite
 from kokoro_nb.locate.forms import DECOMPOSED, OtherForm, added, arithmetic, functions, indexing, summing
 from kokoro_nb.traces.operators import VIEWS, Operator
 
-_FAMILIES = (arithmetic, functions, indexing, summing)
-FORMS: dict[str, tuple[OtherForm, ...]] = {
-    kind: tuple(form for family in _FAMILIES for form in family.FORMS.get(kind, ()))
-    for kind in dict.fromkeys(kind for family in _FAMILIES for kind in family.FORMS)
-}
+FORMS: dict[str, tuple[OtherForm, ...]] = arithmetic.FORMS | functions.FORMS | indexing.FORMS | summing.FORMS
 
 
 def forms_of(kind: str) -> tuple[OtherForm, ...]:
     """Return the other forms of operators of a kind, those of this package first."""
-    return (*FORMS.get(kind, ()), DECOMPOSED)
-
-
-def _copied(exported: Exported) -> tuple[Any, dict[str, Any]]:
-    """Return a copy of a program, and its nodes by the names of the operators whose results they are."""
-    specification = exported.specification
-    program = program_copy(specification.program)
-    nodes = {node.name: node for node in program.graph.nodes}
-    results = specification.results(specification.program.graph.nodes)
-    return program, {name: nodes[node.name] for name, node in results.items()}
-
-
-def _with(exported: Exported, program: Any) -> Exported:
-    return with_program(exported, program, exported.specification.named_by or exported.specification)
+    return tuple(dict.fromkeys((*FORMS.get(kind, ()), DECOMPOSED)))
 
 
 def in_other_form(exported: Exported, names: Collection[str], form: OtherForm) -> Exported | None:
     """Return a program in which the operators `names` are written in another form; None where none could be."""
-    program, results = _copied(exported)
+    program, results = copied_program(exported)
     changed = False
     for name in names:
         node = results[name]
@@ -46,7 +29,7 @@ def in_other_form(exported: Exported, names: Collection[str], form: OtherForm) -
             site.give(result)
             program.graph.erase_node(node)
             changed = True
-    return _with(exported, program) if changed else None
+    return with_program(exported, program) if changed else None
 
 
 def float32_region(operators: Collection[Operator], names: Collection[str]) -> tuple[str, ...]:
@@ -79,7 +62,7 @@ def kept_in_float32(exported: Exported, names: Collection[str], blocks: bool) ->
     """
     import torch
 
-    program, results = _copied(exported)
+    program, results = copied_program(exported)
     wide: dict[Any, Any] = {}
     cast = torch.ops.aten._to_copy.default
     chosen = {results[name] for name in names if name in results}
@@ -110,4 +93,4 @@ def kept_in_float32(exported: Exported, names: Collection[str], blocks: bool) ->
     for rounded in wide:
         if not rounded.users:
             program.graph.erase_node(rounded)
-    return _with(exported, program)
+    return with_program(exported, program)

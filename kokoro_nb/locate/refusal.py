@@ -23,9 +23,9 @@ from kokoro_nb.locate.interface_faults import RANDOM
 from kokoro_nb.locate.investigation import reference_trace
 from kokoro_nb.locate.known_defects import with_known_defect
 from kokoro_nb.locate.other_forms import FORMS, forms_of, in_other_form
-from kokoro_nb.locate.remedies import Remedy, Trial, with_needed_patches, with_noise_as_input
+from kokoro_nb.locate.remedies import Plan, Remedy, tried, with_needed_patches, with_noise_as_input
 from kokoro_nb.locate.subject import Subject
-from kokoro_nb.locate.trials import Plan, generic
+from kokoro_nb.locate.trials import generic
 from kokoro_nb.traces.operators import Operator
 
 CORE = "core operators"
@@ -106,15 +106,11 @@ def _distinct(candidate: Exported) -> list[Operator]:
     return list(known.values())
 
 
-def cured_refusal(subject: Subject, failure: Failure, operator: Operator | None) -> tuple[Remedy, ...]:
+def cured_refusal(subject: Subject, operator: Operator | None) -> tuple[Remedy, ...]:
     """Return what was tried so that the runtime takes the program, each measured; the first that does ends it."""
-    found: list[Remedy] = list(with_needed_patches(subject.runtime, subject.candidate, subject.inputs))
-    trial = Trial(subject)
-    for plan in _tries(subject, operator):
-        if any(one.verdict == "pass" for one in found):
-            break
-        found.append(trial.remedy(*plan))
-    return tuple(found)
+    found = with_needed_patches(subject.runtime, subject.candidate, subject.inputs)
+    cured = any(one.verdict == "pass" for one in found)
+    return found if cured else (*found, *tried(subject, _tries(subject, operator)))
 
 
 def _tries(subject: Subject, operator: Operator | None) -> Iterator[Plan]:
@@ -123,16 +119,12 @@ def _tries(subject: Subject, operator: Operator | None) -> Iterator[Plan]:
     changed = subject
     names: list[str] = []
     while operator is not None and len(names) < MOST:
-        form, after = None, changed
-        for form in forms_of(operator.kind):
-            every = [one.name for one in subject.candidate.specification.operators if one.kind == operator.kind]
-            candidate = in_other_form(changed.candidate, every, form)
-            if candidate is not None:
-                after = replace(changed, candidate=candidate)
-                break
-        if form is None or after is changed:
+        every = [one.name for one in subject.candidate.specification.operators if one.kind == operator.kind]
+        written = ((form, in_other_form(changed.candidate, every, form)) for form in forms_of(operator.kind))
+        form, candidate = next(((form, made) for form, made in written if made is not None), (None, None))
+        if form is None or candidate is None:
             break
-        changed, names = after, [*names, form.name]
+        changed, names = replace(changed, candidate=candidate), [*names, form.name]
         outputs = _outputs(changed)
         if not isinstance(outputs, Failure):
             statement = f"{operator.kind} is written in another form: {form.statement}."
@@ -184,9 +176,9 @@ def supplied(exported: Exported, runtime: Backend, names: Sequence[str]) -> tupl
             if changed is None:
                 raise InputError(f"'{CORE}' cannot be supplied to {runtime.name}; leave it out.")
             runtime = changed
-            exported = replace(exported, supplied=(*exported.supplied, name))
         else:
-            exported = replace(_in_form(exported, name), supplied=(*exported.supplied, name))
+            exported = _in_form(exported, name)
+        exported = replace(exported, supplied=(*exported.supplied, name))
     return exported, runtime
 
 
@@ -209,7 +201,7 @@ def failed_diagnosis(failure: Failure, subject: Subject | None = None, remedies:
     why = f"the export failed at '{failure.rung}', so that nothing could be measured"
     operator = None if subject is None else refused_operator(subject, failure)
     if subject is None or operator is None:
-        found = () if subject is None or not remedies else cured_refusal(subject, failure, None)
+        found = () if subject is None or not remedies else cured_refusal(subject, None)
         return Diagnosis(failure.backend, "export", why, "fail", (), f"{failure}.", failure, remedies=found)
     about = {"channels": "the export stops here", "source": subject.candidate.specification.source_line(operator.name)}
     tap = reference_trace(subject.candidate, subject.inputs)[operator.name]
@@ -219,7 +211,7 @@ def failed_diagnosis(failure: Failure, subject: Subject | None = None, remedies:
     if remedies and operator.kind in RANDOM:
         cures = (with_noise_as_input(subject.runtime, subject.candidate, subject.inputs, None),)
     elif remedies:
-        cures = cured_refusal(subject, failure, operator)
+        cures = cured_refusal(subject, operator)
     line = f" at {culprit.source}" if culprit.source else ""
     statement = f"{failure.backend} refuses {operator.op} ({operator.name}){line}. {failure}."
     placed = failure.placed(operator.name, culprit.source)

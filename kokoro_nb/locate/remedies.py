@@ -1,8 +1,8 @@
 """A remedy, and the plainest ones, measured: the reference's form, a file exported anew, noise as an input, patches."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +16,7 @@ from kokoro_nb.backends.signature import Arrays, example_inputs
 from kokoro_nb.errors import InputError, one_line
 from kokoro_nb.findings import Verdict
 from kokoro_nb.locate.investigation import reference_trace
-from kokoro_nb.locate.local_error import LocalError, explained_errors
+from kokoro_nb.locate.local_error import explained_errors
 from kokoro_nb.locate.output_error import LOST, OutputError, output_error
 from kokoro_nb.locate.subject import Subject
 from kokoro_nb.patch_registry import needed_patches, with_patches
@@ -73,48 +73,49 @@ class Remedy:
         }
 
 
-@dataclass(eq=False)
-class Trial:
-    """Measures what changes do to the output of a program on its runtime.
+Plan = tuple[RemedyKind, str, str, Callable[[], Any]]  # kind, name, statement, and what computes the outputs
 
-    Attributes
+
+def tried(subject: Subject, plans: Iterable[Plan], before: OutputError | None = None) -> tuple[Remedy, ...]:
+    """Return the remedies that were tried, in their order; the last one passes, or none does.
+
+    Parameters
     ----------
     subject : Subject
         The program as it is; what is right is what it should compute.
+    plans : iterable of Plan
+        What is changed. An outcome that is a failure or a sentence says why it gives no outputs.
     before : OutputError or None
         How far its output is off; None where it gives none.
     """
-
-    subject: Subject
-    before: OutputError | None = None
-
-    def remedy(self, kind: RemedyKind, name: str, statement: str, outcome: Callable[[], Any]) -> Remedy:
-        """Return what it does to the output when it is `outcome` that computes it, or returns why it cannot."""
-        size = float("nan") if self.before is None else self.before.of_peak
+    size, found = float("nan") if before is None else before.of_peak, list[Remedy]()
+    own = cache(lambda: explained_errors(reference_trace(subject.healthy, subject.inputs)))
+    for kind, name, statement, outcome in plans:
         try:
             with quietly():
                 outputs = outcome()
         except Exception as error:  # the cure of a wrong export may fail in whatever way, and that is its result
             outputs = one_line(error)
         if isinstance(outputs, Failure | str):
-            return Remedy(kind, name, statement, size, float("nan"), "unknown", str(outputs))
-        after = self._error(outputs)
+            found.append(Remedy(kind, name, statement, size, float("nan"), "unknown", str(outputs)))
+            continue
+        after = _error(subject, outputs, own)
         reason = "" if after.verdict == "pass" else str(after)
-        return Remedy(kind, name, statement, size, after.of_peak, after.verdict, reason, outputs=outputs)
+        found.append(Remedy(kind, name, statement, size, after.of_peak, after.verdict, reason, outputs=outputs))
+        if after.verdict == "pass":
+            break
+    return tuple(found)
 
-    def _error(self, outputs: Mapping[str, np.ndarray]) -> OutputError:
-        converter = getattr(self.subject.runtime, "converter", self.subject.runtime)
-        rounded = getattr(converter, "precision", "float32") != "float32"  # Core ML's own choice is float16
-        dtypes = [operator.dtype for operator in self.subject.candidate.specification.operators]
-        about = self.subject.known, outputs, ["float16"] if rounded else dtypes
-        after, _ = output_error(*about, limit=self.subject.limit)
-        if after.verdict == "fail" and after.of_peak <= LOST and self.subject.limit is None:
-            after, _ = output_error(*about, self._explained)  # another order of sums may be further off
-        return after
 
-    @cached_property
-    def _explained(self) -> tuple[LocalError, ...]:
-        return explained_errors(reference_trace(self.subject.healthy, self.subject.inputs))
+def _error(subject: Subject, outputs: Mapping[str, np.ndarray], own: Callable[[], Any]) -> OutputError:
+    converter = getattr(subject.runtime, "converter", subject.runtime)
+    rounded = getattr(converter, "precision", "float32") != "float32"  # Core ML's own choice is float16
+    dtypes = [operator.dtype for operator in subject.candidate.specification.operators]
+    about = subject.known, outputs, ["float16"] if rounded else dtypes
+    after, _ = output_error(*about, limit=subject.limit)
+    if after.verdict == "fail" and after.of_peak <= LOST and subject.limit is None:
+        after, _ = output_error(*about, own())  # another order of sums may be further off
+    return after
 
 
 def as_the_reference(runtime: Backend, reference: Exported, given: Arrays, before: OutputError) -> Remedy:
@@ -134,15 +135,15 @@ def with_noise_as_input(runtime: Backend, candidate: Exported, inputs: Arrays, b
 
     ``unknown`` where they are drawn by a function that `noise_as_input` does not know: a cure never ends a diagnosis.
     """
-    name, statement = "noise as an input", "The noise becomes an input, which the caller draws."
+    program: Any
     with with_patches(candidate.patches):
         try:
-            module, given = noise_as_input(candidate.module, inputs)
+            module, inputs = noise_as_input(candidate.module, inputs)
+            program = as_exported(module, inputs, runtime.name)
         except InputError as error:
-            size = float("nan") if before is None else before.of_peak
-            return Remedy("other form", name, statement, size, float("nan"), "unknown", str(error))
-        exported = as_exported(module, given, runtime.name)
-    return _measured("other form", name, statement, runtime, exported, given, before)
+            program = str(error)
+    statement = "The noise becomes an input, which the caller draws."
+    return _measured("other form", "noise as an input", statement, runtime, program, inputs, before)
 
 
 def with_needed_patches(runtime: Backend, candidate: Exported, inputs: Arrays) -> tuple[Remedy, ...]:
@@ -159,22 +160,15 @@ def with_needed_patches(runtime: Backend, candidate: Exported, inputs: Arrays) -
 
 
 def _measured(
-    kind: RemedyKind,
-    name: str,
-    statement: str,
-    runtime: Backend,
-    program: Exported | Failure,
-    inputs: Arrays,
-    before: OutputError | None,
+    kind: RemedyKind, name: str, statement: str, runtime: Backend, program: Any, inputs: Arrays, before: Any
 ) -> Remedy:
-    if isinstance(program, Failure):
-        return Remedy(kind, name, statement, float("nan"), float("nan"), "unknown", f"{program}")
+    """Return what a program gives in place of another one, beside what it should compute itself."""
     subject = Subject(runtime, program, program, inputs)
-    return Trial(subject, before).remedy(kind, name, statement, subject.outputs)
+    outcome = subject.outputs if isinstance(program, Exported) else lambda: program
+    return tried(subject, [(kind, name, statement, outcome)], before)[0]
 
 
 DRAWS = (torch.randn, torch.rand, torch.randn_like, torch.rand_like)
-NAME = "noise_{}"
 
 
 class _Draws(TorchFunctionMode):
@@ -196,14 +190,13 @@ class _Draws(TorchFunctionMode):
 class NoiseAsInput(nn.Module):
     """A module that takes what it would draw as the inputs ``noise_0``, ``noise_1``, ..., in the order of its draws."""
 
-    def __init__(self, module: nn.Module, count: int) -> None:
+    def __init__(self, module: nn.Module, names: Iterable[str]) -> None:
         super().__init__()
-        self.module, self.count = module, count
+        self.module, self.names = module, tuple(names)
 
     def forward(self, **values: torch.Tensor) -> Any:
         """Return what the module returns, with the noise that is given."""
-        noise = [values.pop(NAME.format(place)) for place in range(self.count)]
-        with _Draws(noise):
+        with _Draws([values.pop(name) for name in self.names]):
             return self.module(**values)
 
 
@@ -229,5 +222,5 @@ def noise_as_input(module: nn.Module, inputs: Arrays) -> tuple[nn.Module, dict[s
         module(**values)
     if not recorded.drawn:
         raise InputError("The module calls no function that draws random numbers; there is no noise to make an input.")
-    noise = {NAME.format(place): value for place, value in enumerate(recorded.drawn)}
-    return NoiseAsInput(module, len(noise)), {**inputs, **noise}
+    noise = {f"noise_{place}": value for place, value in enumerate(recorded.drawn)}
+    return NoiseAsInput(module, noise), {**inputs, **noise}

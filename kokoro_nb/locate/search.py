@@ -1,4 +1,4 @@
-"""Searches: a smallest set that does what the whole does (delta debugging), and the first of a row that is wrong."""
+"""Searches: a smallest set that does what the whole does (delta debugging), and sets of what harms most."""
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from heapq import heappop, heappush
@@ -95,26 +95,3 @@ def loudest(items: Sequence[T], level: Callable[[Sequence[T]], float]) -> Iterat
         else:
             found = [*found, *group]
             yield found
-
-
-def first_wrong(count: int, wrong: Callable[[int, int], bool]) -> int:
-    """Return which of `count` in a row is wrong, by halving; one of them is. Of several it is the first.
-
-    Parameters
-    ----------
-    wrong : callable
-        Says whether one from the first number to before the second is wrong; all before are known to be right.
-
-    Examples
-    --------
-    >>> first_wrong(9, lambda first, stop: first <= 6 < stop)
-    6
-    """
-    first, stop = 0, count
-    while stop - first > 1:
-        middle = (first + stop) // 2
-        if wrong(first, middle):
-            stop = middle
-        else:
-            first = middle
-    return first

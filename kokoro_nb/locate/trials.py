@@ -1,6 +1,6 @@
-"""Remedies for the culprits of a diagnosis, each applied and measured on the runtime; the first that does ends it."""
+"""Remedies for the culprits of a diagnosis, in the order in which they are tried."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -9,26 +9,23 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.backends.base import Failure, loadable
+from kokoro_nb.backends.executorch.partition import Withholding
 from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.backends.signature import Arrays, as_array
 from kokoro_nb.backends.taps import read_taps
 from kokoro_nb.locate.culprit import Culprit
-from kokoro_nb.locate.forms import OtherForm
 from kokoro_nb.locate.forms.summing import RUNNING
 from kokoro_nb.locate.other_forms import FORMS, float32_region, forms_of, in_other_form, kept_in_float32
-from kokoro_nb.locate.output_error import OutputError
-from kokoro_nb.locate.remedies import Remedy, RemedyKind, Trial
+from kokoro_nb.locate.remedies import Plan
 from kokoro_nb.locate.subject import Subject
 from kokoro_nb.patch_registry import cures, with_patches
 
-Outcome = Callable[[], Any]  # computes the outputs with the remedy, or returns a failure
-Plan = tuple[RemedyKind, str, str, Outcome]
 LOSSES = ("too few bits", "accumulated phase", "overflow of the dtype")
 UNEXPLAINED = ("unknown", "operators joined")
 
 
-def tried(subject: Subject, culprits: tuple[Culprit, ...], output: OutputError) -> tuple[Remedy, ...]:
-    """Return the remedies that were tried, in their order; the last one passes, or none does.
+def plans(subject: Subject, culprits: tuple[Culprit, ...]) -> Iterator[Plan]:
+    """Yield what may cure a program.
 
     Parameters
     ----------
@@ -36,18 +33,7 @@ def tried(subject: Subject, culprits: tuple[Culprit, ...], output: OutputError) 
         What was diagnosed.
     culprits : tuple of Culprit
         The worst first. Where there are none, or the mechanism of one is unknown, every generic change is tried.
-    output : OutputError
-        How far the output is off, with its limit.
     """
-    trial, found = Trial(subject, output), list[Remedy]()
-    for plan in _plans(subject, culprits):
-        found.append(trial.remedy(*plan))
-        if found[-1].verdict == "pass":
-            break
-    return tuple(found)
-
-
-def _plans(subject: Subject, culprits: tuple[Culprit, ...]) -> Iterator[Plan]:
     taps = {one.tap.name: one for one in culprits if one.tap is not None}
     losses = [name for name, one in taps.items() if one.mechanism.name in LOSSES]
     if losses:
@@ -59,6 +45,11 @@ def _plans(subject: Subject, culprits: tuple[Culprit, ...]) -> Iterator[Plan]:
         runtime: Any = replace(subject.runtime, saved_state=names)  # type: ignore[type-var]
         statement = f"The first values of {_listed(names)} are saved (InitializedMutableBufferPass)."
         yield "setting", "saved state", statement, partial(subject.outputs, runtime=runtime)
+    wrong = tuple(dict.fromkeys(name for one in culprits if one not in lost for name in one.candidates))
+    if wrong and getattr(subject.runtime, "delegate", None) == "xnnpack":
+        runtime = Withholding(subject.runtime.name, withheld=wrong)
+        statement = f"{_listed(wrong)} is withheld from the delegate, and other kernels compute it."
+        yield "setting", "withheld from the delegate", statement, partial(subject.outputs, runtime=runtime)
     kinds = dict.fromkeys(one.tap.operator.kind for one in taps.values() if one not in lost and one.tap)
     for kind in kinds:
         yield from _otherwise(subject, kind, taps)
@@ -100,10 +91,16 @@ def _otherwise(subject: Subject, kind: str, wrong: Collection[str]) -> Iterator[
     names = [one for one in wrong if one in every]
     for form in forms_of(kind) if names else FORMS.get(kind, ()):
         for chosen, words in ((names, _listed(names)), (every, f"every {kind}")):
-            outcome = _form(subject, chosen, form)
-            if outcome is not None and (chosen is names or set(chosen) != set(names)):
-                statement = f"{words} is written in another form: {form.statement}."
-                yield "other form", form.name, statement, outcome
+            if chosen is every and set(every) == set(names):
+                continue
+            try:
+                changed = in_other_form(candidate, chosen, form)
+            except Exception as error:  # it is written for operators as they are called; in another way is no cure
+                outcome: Any = partial(str, f"{type(error).__name__}: {error}")
+            else:
+                outcome = changed and partial(subject.outputs, changed)
+            if outcome is not None:
+                yield "other form", form.name, f"{words} is written in another form: {form.statement}.", outcome
 
 
 def _in_float32(subject: Subject, names: Collection[str]) -> Iterator[Plan]:
@@ -210,15 +207,6 @@ def _patched(subject: Subject, name: str, applied: Any) -> Any:
     with with_patches(candidate.patches), applied(candidate.module, [name]) as module:
         exported: Exported | Failure = export_program(module, subject.inputs)
         return exported if isinstance(exported, Failure) else subject.outputs(exported)
-
-
-def _form(subject: Subject, names: list[str], form: OtherForm) -> Outcome | None:
-    """Return what computes the outputs with these operators in another form; None where it applies to none of them."""
-    try:
-        changed = in_other_form(subject.candidate, names, form)
-    except Exception as error:  # it is written for operators as they are called; one called in another way is no cure
-        return partial(str, f"{type(error).__name__}: {error}")
-    return None if changed is None else partial(subject.outputs, changed)
 
 
 def _listed(names: Any) -> str:

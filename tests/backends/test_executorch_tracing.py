@@ -8,6 +8,7 @@ from torch import nn
 from kokoro_nb.backends.executorch.partition import Withholding
 from kokoro_nb.backends.executorch.tracing import ROOM
 from kokoro_nb.backends.exported import export_program
+from kokoro_nb.errors import InputError
 from tests.backends.small import present
 
 X = {"x": torch.randn(1, 4, 8, generator=torch.Generator().manual_seed(0))}
@@ -86,6 +87,13 @@ def test_what_is_withheld_from_the_delegate_runs_outside_it(exported, expected, 
     assert set(withheld) <= set(trace.values)
     assert {":sin", ":add"} <= set(trace.missing)
     _assert_right(trace, expected)
+
+
+def test_only_xnnpack_can_be_withheld_from_and_what_is_withheld_is_part_of_the_key():
+    with pytest.raises(InputError, match="From 'coreml' nothing can be withheld"):
+        Withholding("x", delegate="coreml")
+    keys = {str(Withholding("x", withheld=names).options()) for names in ((), ("a",), ("a", "b"), ("b", "a"))}
+    assert len(keys) == 3
 
 
 def test_a_step_on_the_way_to_a_result_is_not_taken_for_it(traced):

@@ -7,6 +7,7 @@ from kokoro_nb.backends import backend
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.faults import Fault, plant
 from tests.backends.small import Of
+from tests.faults import other_kinds  # noqa: F401  (adds its kinds)
 
 INPUTS = {"x": torch.randn(1, 4, 6, generator=torch.Generator().manual_seed(0))}
 

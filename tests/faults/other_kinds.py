@@ -1,12 +1,12 @@
 """Kinds of faults that tests alone plant: of what an operator reads, of its arguments, of its weights."""
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
-from kokoro_nb.faults.arguments import adds_epsilon
-from kokoro_nb.faults.kinds import KINDS, FaultKind
+from kokoro_nb.faults.kinds import ATEN, KINDS, FaultKind, adds_epsilon, in_channel, is_float
 from kokoro_nb.faults.planting_site import FaultSite
 
 ARITHMETIC = ("aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Tensor", "aten.div.Tensor", "aten.pow.Tensor_Scalar")
@@ -19,6 +19,45 @@ FUNCTIONS = {
     "aten.exp.default": "expm1",
     "aten.relu.default": "neg",
 }
+
+
+def infinite_channel(site: FaultSite) -> None:
+    """Make one channel infinite: the exponential of something above 1000."""
+    emit = site.emit
+    in_channel(site, lambda one: emit(ATEN.exp.default, emit(ATEN.add.Tensor, emit(ATEN.mul.Tensor, one, one), 1e3)))
+
+
+def saturated(site: FaultSite) -> None:
+    """Clamp to -0.25 and 0.25."""
+    site.give(site.emit(ATEN.clamp.default, site.node, -0.25, 0.25))
+
+
+def shifted(site: FaultSite) -> None:
+    """Shift by one along the last axis; the last element is repeated."""
+    last, size = site.value.ndim - 1, site.value.shape[-1]
+    rest = site.emit(ATEN.slice.Tensor, site.node, last, 1, size)
+    edge = site.emit(ATEN.slice.Tensor, site.node, last, size - 1, size)
+    site.give(site.emit(ATEN.cat.default, [rest, edge], last))
+
+
+def is_one_of_equals(site: FaultSite) -> bool:
+    """Return whether the result is the first of several of one shape."""
+    values = site.node.args[0].meta["val"] if site.is_element and site.node.args[1] == 0 else ()
+    return len(values) > 1 and len({(value.shape, value.dtype) for value in values}) == 1
+
+
+def swapped_results(site: FaultSite) -> None:
+    """Give the results of one operator in the opposite order."""
+    several = site.node.args[0]
+    elements = {user.args[1]: user for user in several.users}
+    count, axis = len(several.meta["val"]), min(1, site.value.ndim - 1)
+    parts = [elements.get(place) or site.emit(operator.getitem, several, place) for place in range(count)]
+    order = {node: place for place, node in enumerate(site.node.graph.nodes)}
+    site._last = max((site._last, *parts), key=order.__getitem__)
+    joined = site.emit(ATEN.cat.default, parts[::-1], axis)
+    again = site.emit(ATEN.split.Tensor, joined, site.value.shape[axis], axis)
+    for place, part in elements.items():
+        site.give(site.emit(operator.getitem, again, place), instead=part)
 
 
 def has_scalar(site: FaultSite) -> bool:
@@ -232,57 +271,72 @@ def _alike(a: Any, b: Any) -> bool:
     return x.shape == y.shape and x.dtype == y.dtype and x.is_floating_point()
 
 
-WEIGHT = "weight"
+def stored(site: FaultSite) -> str | None:
+    """Return the name of the parameter that is the weight, if nothing else reads it."""
+    node, names = site.arguments.get("weight"), site.program.graph_signature.inputs_to_parameters
+    name = names.get(getattr(node, "name", None))
+    return name if name is not None and len(node.users) == 1 and list(names.values()).count(name) == 1 else None
+
+
+def constant(site: FaultSite) -> Any:
+    """Return the parameter that `stored` names."""
+    return site.program.state_dict[stored(site)].detach()
+
+
+def store(site: FaultSite, tensor: Any) -> None:
+    """Put another tensor in the place of the one that `stored` names."""
+    grad = site.program.state_dict[stored(site)].requires_grad
+    site.program.state_dict[stored(site)] = torch.nn.Parameter(tensor, grad)
 
 
 def has_weight(site: FaultSite) -> bool:
     """Return whether the operator alone reads a float weight."""
-    return site.stored(WEIGHT) is not None and site.constant(WEIGHT).is_floating_point()
+    return stored(site) is not None and constant(site).is_floating_point()
 
 
 def has_square_weight(site: FaultSite) -> bool:
     """Return whether the first two axes of that weight can be exchanged, and are not the same."""
-    if not has_weight(site) or site.constant(WEIGHT).ndim < 2:
+    if not has_weight(site) or constant(site).ndim < 2:
         return False
-    rows, columns = site.constant(WEIGHT).shape[:2]
+    rows, columns = constant(site).shape[:2]
     return bool(rows == columns > 1)
 
 
 def has_kernel(site: FaultSite) -> bool:
     """Return whether that weight has an axis of two elements or more after the first."""
-    return has_weight(site) and any(size > 1 for size in site.constant(WEIGHT).shape[1:])
+    return has_weight(site) and any(size > 1 for size in constant(site).shape[1:])
 
 
 def transposed_weight(site: FaultSite) -> None:
     """Exchange the first two axes of the weight."""
-    site.store(WEIGHT, site.constant(WEIGHT).transpose(0, 1).contiguous())
+    store(site, constant(site).transpose(0, 1).contiguous())
 
 
 def reversed_weight(site: FaultSite) -> None:
     """Reverse the last axis of the weight that has two elements or more: a correlation becomes a convolution."""
-    weight = site.constant(WEIGHT)
+    weight = constant(site)
     axis = max(axis for axis in range(1, weight.ndim) if weight.shape[axis] > 1)
-    site.store(WEIGHT, weight.flip(axis))
+    store(site, weight.flip(axis))
 
 
 def perturbed_weight(site: FaultSite) -> None:
     """Add the weight's largest absolute value to one of its elements."""
-    weight = site.constant(WEIGHT).clone()
+    weight = constant(site).clone()
     weight.view(-1)[site.random.randrange(weight.numel())] += weight.abs().max()
-    site.store(WEIGHT, weight)
+    store(site, weight)
 
 
 def half_weight(site: FaultSite) -> None:
     """Round the weight to float16."""
-    weight = site.constant(WEIGHT)
-    site.store(WEIGHT, weight.half().to(weight.dtype))
+    weight = constant(site)
+    store(site, weight.half().to(weight.dtype))
 
 
 def zeroed_weight(site: FaultSite) -> None:
     """Make the weights of one output zero."""
-    weight = site.constant(WEIGHT).clone()
+    weight = constant(site).clone()
     weight[site.random.randrange(weight.shape[0])] = 0
-    site.store(WEIGHT, weight)
+    store(site, weight)
 
 
 def _is(*operators: str) -> Callable[[FaultSite], bool]:
@@ -290,23 +344,27 @@ def _is(*operators: str) -> Callable[[FaultSite], bool]:
 
 
 OTHERS = (
+    FaultKind(infinite_channel, is_float),
+    FaultKind(saturated, is_float),
+    FaultKind(shifted, lambda site: is_float(site) and site.value.shape[-1] > 1),
+    FaultKind(swapped_results, is_one_of_equals),
     FaultKind(one_pass_variance, lambda site: deviated(site) is not None),
     FaultKind(wrong_scalar, has_scalar),
     FaultKind(wrong_activation, _is("aten.leaky_relu.default", "aten.gelu.default")),
     FaultKind(wrong_function, _is(*FUNCTIONS)),
-    FaultKind(overflow, _is("aten.exp.default"), finite=False),
+    FaultKind(overflow, _is("aten.exp.default")),
     FaultKind(unclamped, _is("aten.clamp.default")),
     FaultKind(swapped_operands, is_ordered),
     FaultKind(lost_operand, is_addition),
-    FaultKind(stale_input, lambda site: not site.is_element and bool(stale(site)), seeded=True),
+    FaultKind(stale_input, lambda site: not site.is_element and bool(stale(site))),
     FaultKind(short_reduction, is_reduction),
     FaultKind(wrong_dilation, is_dilatable),
     FaultKind(off_by_one, lambda site: moved(site) is not None),
     FaultKind(wrong_padding, is_reflected),
     FaultKind(transposed_weight, has_square_weight),
     FaultKind(reversed_weight, has_kernel),
-    FaultKind(perturbed_weight, has_weight, seeded=True),
+    FaultKind(perturbed_weight, has_weight),
     FaultKind(half_weight, has_weight),
-    FaultKind(zeroed_weight, has_weight, seeded=True),
+    FaultKind(zeroed_weight, has_weight),
 )
-KINDS.update({kind.name: kind for kind in OTHERS})
+KINDS.update({kind.apply.__name__: kind for kind in OTHERS})

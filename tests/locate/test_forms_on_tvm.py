@@ -11,7 +11,7 @@ from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.inspection import diagnose
-from kokoro_nb.locate.other_forms import FORMS, in_other_form
+from kokoro_nb.locate.other_forms import FORMS, forms_of, in_other_form
 from tests.locate.function_modules import Function
 
 X = torch.randn(2, 5, 4, generator=torch.Generator().manual_seed(3))
@@ -56,7 +56,7 @@ def _cured(kind, form, function, inputs, name="tvm-unfused"):
     names = [one.name for one in exported.specification.operators if one.kind == kind]
     assert names
     assert not _right(_outcome(exported, inputs, name), exported, inputs, module), "the tool is right without"
-    (chosen,) = (one for one in FORMS[kind] if one.name == form)
+    (chosen,) = (one for one in forms_of(kind) if one.name == form)
     changed = in_other_form(exported, names, chosen)
     assert changed is not None
     assert _right(_outcome(changed, inputs, name), exported, inputs, module)
@@ -73,7 +73,6 @@ ONE = {
     ("mul", "one dtype first"): [lambda x: (x > 0) * 0.25],
     ("cumsum", "one dtype first"): [lambda x: (x > 0).cumsum(2)],
     ("mul", "x - x"): [lambda x: x + (1 / (x > 0).float()) * 0],
-    ("selu", "ELU written out"): [F.selu],
     ("full", "an infinity computed"): [
         lambda x: x + torch.full((5, 4), -inf).triu(2),
         lambda x: torch.minimum(x, torch.full((4,), inf)),
@@ -107,7 +106,7 @@ def test_nan_is_kept(kind):
 
 
 def test_nan_of_others():
-    _cured("elu", "ELU written out", F.elu, {"x": NUMBERS})
+    _cured("elu", "PyTorch's decomposition", F.elu, {"x": NUMBERS})
     _cured("ne", "less or greater", lambda x: x != x, {"x": NUMBERS})
     _cured("ne", "less or greater", lambda x: x != 0.4, {"x": NUMBERS})
     _cured("eq", "isnan asked", lambda x: torch.where(x == x, x + 1, 0.0), {"x": NUMBERS}, "tvm")
@@ -139,8 +138,9 @@ def _written(x, place, values):
 
 
 INDEXED = {
-    ("index", "indices from the start"): [lambda x, w: x.cos()[:, w - 5], lambda x, w: x.cos()[w % 2, w - 4]],
     ("index", "one linear index"): [
+        lambda x, w: x.cos()[:, w - 5],
+        lambda x, w: x.cos()[w % 2, w - 4],
         lambda x, w: x.cos()[:, w, w - 4],
         lambda x, w: x.cos()[w % 2, :, w],
     ],
@@ -179,14 +179,14 @@ def test_long_sums_are_added_in_blocks():
         ("where", "where of tensors", lambda x: torch.where(x > 0, x, 0.25)),
         ("__and__", "masks by logic", lambda x: x * ((x > 0) & (x < 1)).float()),
         ("multiply", "the usual operator", lambda x: torch.multiply(x, 0.5)),
-        ("new_ones", "full", lambda x: x + x.new_ones(4)),
+        ("new_ones", "PyTorch's decomposition", lambda x: x + x.new_ones(4)),
     ],
 )
 def test_what_coremltools_refuses(kind, form, function):
     module, inputs = Function(function).eval(), {"x": X}
     exported = export_program(module, inputs)
     names = [one.name for one in exported.specification.operators if one.kind == kind]
-    (chosen,) = (one for one in FORMS[kind] if one.name == form)
+    (chosen,) = (one for one in forms_of(kind) if one.name == form)
     assert _outcome(exported, inputs, "coreml-reference") is None
     given = _outcome(in_other_form(exported, names, chosen), inputs, "coreml-reference")
     with torch.no_grad():
@@ -194,7 +194,7 @@ def test_what_coremltools_refuses(kind, form, function):
 
 
 def test_what_onnx_runtime_refuses():
-    _cured("relu", "bounds as tensors", F.relu, {"x": WHOLE}, "onnxruntime")
+    _cured("relu", "PyTorch's decomposition", F.relu, {"x": WHOLE}, "onnxruntime")
 
 
 def test_a_form_that_does_not_apply_changes_nothing():

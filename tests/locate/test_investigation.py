@@ -8,10 +8,9 @@ from kokoro_nb.backends.exported import export_program
 from kokoro_nb.faults import Fault, generate, plant
 from kokoro_nb.inspection import diagnose
 from kokoro_nb.locate import investigate
-from kokoro_nb.locate.culprit import wrong_at
 from kokoro_nb.locate.investigation import reference_trace
 from kokoro_nb.locate.local_error import LocalError
-from kokoro_nb.locate.narrowing import _as_culprit
+from kokoro_nb.locate.narrowing import alone_wrong
 from kokoro_nb.models import stages
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from tests.locate.function_modules import here
@@ -145,5 +144,5 @@ def test_what_is_compiled_alone_is_judged_with_its_arguments():
     right, rows = reference.values[":select"], reference.values[":tanh"].reshape(-1)
     given = rows[[0, *range(2, 14, 3)]].reshape(1, 5)  # of each row what stands before it
     error = LocalError(reference[":select"].operator, 1.0, 1.0, np.inf, given != right, given, right, ())
-    found = _as_culprit(wrong_at(reference[":select"], "eager", ()), error, reference)
+    found = alone_wrong(error, reference.meaning, reference.inputs, reference.values, "eager")
     assert found.mechanism.statement == "an index counted from the end read before the tensor"

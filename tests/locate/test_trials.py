@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
+from kokoro_nb.faults import plant
 from kokoro_nb.inspection import diagnose
 from kokoro_nb.locate.diagnosis import card
 from kokoro_nb.locate.other_forms import FORMS, float32_region, forms_of, in_other_form, kept_in_float32
@@ -21,6 +22,7 @@ from kokoro_nb.locate.trials import _in_float32, mixed_precision
 from kokoro_nb.models.patches import curing
 from tests.corpus.forms import legacy_onnx
 from tests.corpus.programs import phase_of_silence, running_phase
+from tests.locate.function_modules import here
 
 X = torch.randn(2, 8, 12, generator=torch.Generator().manual_seed(0))
 
@@ -71,7 +73,7 @@ def test_another_form_computes_the_same_without_the_operator(kind, module):
     exported = export_program(Applied(module).eval(), {"x": X})
     names = [one.name for one in exported.specification.operators if one.kind.startswith(kind)]
     assert names
-    (form, *_) = (one for one in FORMS[kind] if one.name != "one dtype first")
+    (form, *_) = (one for one in forms_of(kind) if one.name != "one dtype first")
     changed = in_other_form(exported, names[:1], form)
     expected = exported.specification.run({"x": X}, double=True)["output"]
     found = changed.specification.run({"x": X}, double=True)["output"]
@@ -167,6 +169,16 @@ def test_a_cure_is_measured_and_the_defect_is_named():
     healthy = repr(card(diagnose(Angle(), {"y": POINTS["x"], "x": POINTS["x"].abs()}, "onnxruntime")))
     assert healthy.startswith("PASS: No operator is wrong on onnxruntime")
     assert "culprit" not in healthy
+
+
+def test_what_a_delegate_gets_wrong_is_withheld_from_it(tmp_path):
+    exported = export_program(Applied(lambda x: F.gelu(x, approximate="tanh")), {"x": X})
+    found = diagnose(exported, {"x": X}, here("executorch-xnnpack"), folder=tmp_path, remedies=True)
+    (remedy,) = found.remedies
+    assert (found.first.tap.name, remedy.name, remedy.verdict) == (":gelu", "withheld from the delegate", "pass")
+    planted = plant(export_program(Applied(torch.sin), {"x": X}), "sign_flip@:sin")
+    found = diagnose(planted, {"x": X}, here("executorch-xnnpack"), folder=tmp_path, remedies=True)
+    assert [one.verdict for one in found.remedies] == ["fail"], "a wrong program stays wrong wherever it runs"
 
 
 def test_a_long_phase_in_float16_takes_blocks_as_well(tmp_path):

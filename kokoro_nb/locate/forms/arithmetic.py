@@ -95,7 +95,7 @@ def _named(self: Any, other: Any, op: Any, **_: Any) -> Any:
 
 
 _ALPHA = OtherForm("alpha written out", "the product with alpha stands in the program", _alpha)
-_ONE_DTYPE = OtherForm("one dtype first", "what is computed with is cast to the dtype of the result first", _one_dtype)
+ONE_DTYPE = OtherForm("one dtype first", "what is computed with is cast to the dtype of the result first", _one_dtype)
 _MASKS = OtherForm("masks by logic", "logical_or and logical_and stand for the sum and the product of masks", _masks)
 _FIRST = OtherForm("the remainder first", "what fmod leaves over is taken away, then divided", _quotient)
 _TENSOR = OtherForm("a divisor of the same dtype", "the divisor is a tensor of the result's dtype", _whole_quotient)
@@ -106,15 +106,15 @@ _FMOD = OtherForm("fmod", "the remainder is that of fmod, with the divisor added
 _SIDES = OtherForm("less or greater", "what is not equal is less, greater, or not a number", _not_equal)
 _NAME = OtherForm("the usual operator", "mul, div or sub stands for multiply, divide or subtract", _named)
 FORMS: dict[str, tuple[OtherForm, ...]] = {
-    "add": (_ALPHA, _MASKS, _ONE_DTYPE),
-    **dict.fromkeys(("sub", "rsub"), (_ALPHA, _ONE_DTYPE)),
-    "mul": (_MASKS, _ONE_DTYPE, _ZERO),
+    "add": (_ALPHA, _MASKS, ONE_DTYPE),
+    **dict.fromkeys(("sub", "rsub"), (_ALPHA, ONE_DTYPE)),
+    "mul": (_MASKS, ONE_DTYPE, _ZERO),
     **dict.fromkeys(("__and__", "__or__"), (_MASKS,)),
-    "div": (_ONE_DTYPE, _FIRST, _TENSOR),
+    "div": (ONE_DTYPE, _FIRST, _TENSOR),
     "floor_divide": (_FIRST, _TENSOR),
     "remainder": (_FLOOR, _FMOD),
-    "ne": (_SIDES, _ONE_DTYPE),
-    **dict.fromkeys(("eq", "le", "ge"), (_ITSELF, _ONE_DTYPE)),
-    **dict.fromkeys(("lt", "gt", "cumsum", "cumprod"), (_ONE_DTYPE,)),
+    "ne": (_SIDES, ONE_DTYPE),
+    **dict.fromkeys(("eq", "le", "ge"), (_ITSELF, ONE_DTYPE)),
+    **dict.fromkeys(("lt", "gt", "cumprod"), (ONE_DTYPE,)),
     **dict.fromkeys(("multiply", "divide", "subtract"), (_NAME,)),
 }

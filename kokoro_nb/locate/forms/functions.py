@@ -1,11 +1,9 @@
 """Functions, bounds and extremes written out, so that what is small, large or not a number comes out right."""
 
-from math import inf, log, pi, sqrt
+from math import inf, log, pi
 from typing import Any
 
-from kokoro_nb.locate.forms import OtherForm, axes_of, choose, filled, is_float, is_tensor, with_last
-
-SELU = (1.6732632423543772, 1.0507009873554805)  # its alpha and its scale, as PyTorch has them
+from kokoro_nb.locate.forms import DECOMPOSED, OtherForm, axes_of, choose, filled, is_float, is_tensor, with_last
 
 
 def _atan2(self: Any, other: Any, **_: Any) -> Any:
@@ -17,20 +15,8 @@ def _atan2(self: Any, other: Any, **_: Any) -> Any:
     return choose(level.logical_and(other >= 0), 0, right)
 
 
-def _gelu(self: Any, approximate: str, **_: Any) -> Any:
-    inner = (self + self * self * self * 0.044715) * sqrt(2 / pi)
-    gate = inner.tanh() if approximate == "tanh" else (self * sqrt(0.5)).erf()
-    return self * 0.5 * (gate + 1.0)
-
-
 def _one(x: Any) -> Any:
     return x - x + 1.0
-
-
-def _log_sigmoid(self: Any, **_: Any) -> Any:
-    from torch.nn.functional import softplus
-
-    return -softplus(-self)
 
 
 def _log_of_more(x: Any) -> Any:
@@ -51,12 +37,6 @@ def _expm1(self: Any, **_: Any) -> Any:
     return choose(self.abs() < 0.5, near, power - 1.0)
 
 
-def _elu(self: Any, op: Any, alpha: float = SELU[0], scale: float = 1, input_scale: float = 1, **_: Any) -> Any:
-    scale = SELU[1] if "selu" in str(op) else scale
-    inward = 1 / alpha if "celu" in str(op) else input_scale
-    return choose(self > 0, self * scale, ((self * inward).exp() - 1.0) * (alpha * scale))
-
-
 def _logsumexp(self: Any, dim: Any, result: Any, **_: Any) -> Any:
     axes = axes_of(self, dim)
     top = largest(self, axes, keep=True)
@@ -70,7 +50,6 @@ def _logaddexp(self: Any, other: Any, **_: Any) -> Any:
 
 
 _KAHAN = "log1p of small numbers", "the rounding of 1 + x is divided out of its logarithm"
-_ELU = OtherForm("ELU written out", "the formula stands in the place of the operator, with all its scales", _elu)
 _ATAN2 = "both are divided by the larger; pi is put in where y is 0 and x below it, 0 where x is not"
 _ROOT = "1 is a tensor that is divided by the root of x"
 _BELOW = "what is finite is less than infinity in size"
@@ -107,12 +86,12 @@ def _amax(self: Any, dim: Any, keepdim: bool, op: Any, **_: Any) -> Any:
     return largest(self, axes, keepdim) if "amax" in str(op) else -largest(-self, axes, keepdim)
 
 
-def _bounds(self: Any, result: Any, op: Any, min: Any = None, max: Any = None, **_: Any) -> Any:
+def _bounds(self: Any, result: Any, min: Any = None, max: Any = None, **_: Any) -> Any:
     """Return whole numbers held against bounds that are tensors."""
     if is_float(result):
         return None
-    x, given = self.to(result.dtype), list[Any]((0 if "relu" in str(op) else min, max))
-    low, high = (one.to(x.dtype) if is_tensor(one) else one if one is None else filled(x, one) for one in given)
+    x = self.to(result.dtype)
+    low, high = (one.to(x.dtype) if is_tensor(one) else one if one is None else filled(x, one) for one in (min, max))
     x = x if low is None else x.maximum(low)
     return x if high is None else x.minimum(high)
 
@@ -122,22 +101,19 @@ _AMONG = OtherForm("NaN kept", "NaN is added where there is one among the number
 _BOUNDS = OtherForm("bounds as tensors", "whole numbers are held against tensors of their dtype", _bounds)
 _ONE_AXIS = OtherForm("max over one axis", "the axes are one, of which max.dim gives the largest", _amax)
 FORMS: dict[str, tuple[OtherForm, ...]] = {
-    **dict.fromkeys(("clamp", "clamp_min", "clamp_max", "relu"), (_BOUNDS, _KEPT)),
+    **dict.fromkeys(("clamp", "clamp_min", "clamp_max"), (_BOUNDS, _KEPT)),
     **dict.fromkeys(("relu6", "hardtanh", "hardsigmoid", "maximum", "minimum"), (_KEPT,)),
+    "relu": (_KEPT, DECOMPOSED),
+    **dict.fromkeys(("gelu", "elu", "selu", "celu", "new_ones"), (DECOMPOSED,)),
     **dict.fromkeys(("max", "min"), (_AMONG,)),
     **dict.fromkeys(("amax", "amin"), (_ONE_AXIS,)),
     "atan2": (OtherForm("atan2 with its cut set", _ATAN2, _atan2),),
-    "gelu": (OtherForm("GELU written out", "the formula stands in the place of the operator", _gelu),),
     "reciprocal": (OtherForm("a quotient", "1 is a tensor that is divided by x", lambda self, **_: _one(self) / self),),
     "rsqrt": (OtherForm("a quotient by the root", _ROOT, lambda self, **_: _one(self) / self.sqrt()),),
-    "log_sigmoid": (
-        OtherForm("softplus", "the negative softplus of the opposite", _log_sigmoid),
-        OtherForm(*_KAHAN, lambda self, **_: -_softplus(-self, 1.0, 20.0)),
-    ),
+    "log_sigmoid": (OtherForm(*_KAHAN, lambda self, **_: -_softplus(-self, 1.0, 20.0)),),
     "log1p": (OtherForm(*_KAHAN, lambda self, **_: _log_of_more(self)),),
     "softplus": (OtherForm(*_KAHAN, _softplus),),
     "expm1": (OtherForm("expm1 of small numbers", "the rounding of exp(x) is divided out of exp(x) - 1", _expm1),),
-    **dict.fromkeys(("elu", "selu", "celu"), (_ELU,)),
     "logsumexp": (OtherForm("logsumexp written out", _SUM, _logsumexp),),
     "logaddexp": (OtherForm("logaddexp written out", _PAIR, _logaddexp),),
     "isfinite": (OtherForm("below infinity", _BELOW, lambda self, **_: self.abs() < inf if is_float(self) else None),),

@@ -10,23 +10,6 @@ def _select(self: Any, dim: int, index: int, **_: Any) -> Any:
     return self.select(dim, index + self.shape[dim]) if index < 0 else None
 
 
-def _index(self: Any, indices: Any, **_: Any) -> Any:
-    import torch
-
-    known = _known(indices)
-    started = [
-        None if one is None else choose(one < 0, one + size, one)
-        for one, size in zip(indices, self.shape, strict=False)
-    ]
-    return torch.ops.aten.index.Tensor(self, started) if known else None
-
-
-def _known(indices: Any) -> dict[int, Any]:
-    """Return axis -> index tensor; none where one of them is a mask."""
-    given = {axis: one for axis, one in enumerate(indices) if one is not None}
-    return {} if any(map(is_mask, given.values())) else given
-
-
 def places(shape: Any, indices: dict[int, Any]) -> Any:
     """Return where each element that indices point at lies in what is laid flat, the axes as PyTorch orders them.
 
@@ -60,9 +43,15 @@ def _along(shape: Any, axis: int, size: int | None = None) -> Any:
     return torch.arange(shape[axis] if size is None else size) * prod(shape[axis + 1 :])
 
 
+def _indexed(shape: Any, indices: Any) -> Any:
+    """Return the places that index tensors point at; None where one of them is a mask."""
+    given = {axis: one for axis, one in enumerate(indices) if one is not None}
+    return None if any(map(is_mask, given.values())) else places(shape, from_the_start(shape, given))
+
+
 def _gathered(self: Any, indices: Any, **_: Any) -> Any:
-    known = from_the_start(self.shape, _known(indices))
-    return self.reshape(-1)[places(self.shape, known)] if known else None
+    where = _indexed(self.shape, indices)
+    return None if where is None else self.reshape(-1)[where]
 
 
 def _written(x: Any, where: Any, values: Any, accumulate: bool) -> Any:
@@ -72,8 +61,8 @@ def _written(x: Any, where: Any, values: Any, accumulate: bool) -> Any:
 
 
 def _put(self: Any, indices: Any, values: Any, accumulate: bool, **_: Any) -> Any:
-    known = from_the_start(self.shape, _known(indices))
-    return _written(self, places(self.shape, known), values, accumulate) if known else None
+    where = _indexed(self.shape, indices)
+    return None if where is None else _written(self, where, values, accumulate)
 
 
 def _along_one(self: Any, dim: int, index: Any, op: Any, alpha: Any = 1, **given: Any) -> Any:
@@ -135,7 +124,7 @@ def _cropped(self: Any, pad: Any, value: Any = 0, mode: str = "constant", **_: A
     return torch.constant_pad_nd(x, added, value or 0) if any(added) else x
 
 
-_FROM_THE_START = "indices from the start", "the size of the axis is added to an index that is counted from its end"
+_START = "the size of the axis is added to an index that is counted from its end"
 _ONE = "one linear index", "what is indexed is one long axis, in which each place has one number"
 _ADDED = OtherForm("sums by scatter_add", "what is scattered is added up, and divided by its number", _reduced)
 _CROP = OtherForm("a crop in the place of a negative pad", "what a negative pad cuts off is left out", _cropped)
@@ -149,12 +138,6 @@ def _where(condition: Any, self: Any, other: Any, result: Any, **_: Any) -> Any:
         one.to(result.dtype) if is_tensor(one) else filled(condition, one, result.dtype) for one in (self, other)
     )
     return x.where(condition, other)
-
-
-def _ones(result: Any, **_: Any) -> Any:
-    import torch
-
-    return torch.full(result.shape, 1, dtype=result.dtype)
 
 
 def _infinite(fill_value: Any, result: Any, **_: Any) -> Any:
@@ -190,15 +173,14 @@ def _linear(align_corners: bool, result: Any, **given: Any) -> Any:
 
 _LINEAR = OtherForm("interpolation written out", "two gatherings, and the weights between them", _linear)
 FORMS: dict[str, tuple[OtherForm, ...]] = {
-    "select": (OtherForm(*_FROM_THE_START, _select),),
-    "index": (OtherForm(*_FROM_THE_START, _index), OtherForm(*_ONE, _gathered)),
+    "select": (OtherForm("indices from the start", _START, _select),),
+    "index": (OtherForm(*_ONE, _gathered),),
     **dict.fromkeys(("index_put", "index_put_"), (_WHERE, OtherForm(*_ONE, _put))),
     **dict.fromkeys(("index_copy", "index_add", "index_fill"), (OtherForm(*_ONE, _along_one),)),
     **dict.fromkeys(("scatter", "scatter_add"), (OtherForm(*_ONE, _scattered),)),
     "scatter_reduce": (_ADDED,),
     **dict.fromkeys(("pad", "constant_pad_nd"), (_CROP,)),
     "where": (OtherForm("where of tensors", "the number is a tensor of the result's dtype", _where),),
-    "new_ones": (OtherForm("full", "full makes the ones", _ones),),
     "full": (OtherForm("an infinity computed", "what is not finite is a logarithm", _infinite),),
     "upsample_linear1d": (_LINEAR,),
 }

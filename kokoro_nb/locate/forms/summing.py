@@ -4,6 +4,7 @@ from math import isqrt, prod
 from typing import Any
 
 from kokoro_nb.locate.forms import OtherForm, axes_of, is_float, is_tensor, with_last
+from kokoro_nb.locate.forms.arithmetic import ONE_DTYPE
 
 LARGEST = 2**24  # products that are written out for a sum
 
@@ -19,9 +20,7 @@ def _affine(x: Any, weight: Any, bias: Any, shape: list[int]) -> Any:
 
 
 def _instance_norm(input: Any, weight: Any, bias: Any, use_input_stats: bool, eps: float, **_: Any) -> Any:
-    axes = list(range(2, input.ndim))
-    shape = [1, -1, *[1] * len(axes)]
-    return _affine(_normed(input, axes, eps), weight, bias, shape) if use_input_stats else None
+    return _group_norm(input, input.shape[1], weight, bias, eps) if use_input_stats else None
 
 
 def _group_norm(input: Any, num_groups: int, weight: Any, bias: Any, eps: float, **_: Any) -> Any:
@@ -110,7 +109,7 @@ FORMS: dict[str, tuple[OtherForm, ...]] = {
     "layer_norm": (OtherForm("two-pass norm", _TWO_PASS, _layer_norm),),
     "rms_norm": (OtherForm("RMS in blocks", "the squares are summed in blocks, not one by one", _rms_norm),),
     "var": (OtherForm("two-pass variance", _TWO_PASS, _variance),),
-    "cumsum": (RUNNING,),
+    "cumsum": (ONE_DTYPE, RUNNING),
     **dict.fromkeys(("sum", "mean"), (_BLOCKS,)),
     **dict.fromkeys(("matmul", "mm", "bmm", "linear"), (_PRODUCT,)),
 }
