@@ -12,6 +12,7 @@ from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.diagnosed_file import diagnosed_file
+from kokoro_nb.inspection.references import exported_reference
 from kokoro_nb.locate.bisected_diagnosis import bisected_diagnosis
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.interface_faults import RANDOM
@@ -124,14 +125,14 @@ def diagnose(
     subject = Subject(runtime, candidate, candidate, inputs, folder, limit)
     if artefact is not None:
         if reference is not None and not isinstance(reference, Trace):
-            subject = replace(subject, healthy=_reference_program(reference, inputs))
+            subject = replace(subject, healthy=exported_reference(reference, inputs))
         found = diagnosed_file(subject, artefact)
         if not remedies or not found.culprits:
             return found
         found = replace(found, remedies=(exported_anew(runtime, candidate, inputs, found.output),))
         return _cured_as_well(found, runtime, candidate, inputs, folder)
     if pair is not None:
-        healthy, given = _reference_program(*pair), pair[1]
+        healthy, given = exported_reference(*pair), pair[1]
         parted = parting(healthy, given, candidate, inputs, runtime.name)
         # what rounding costs matters where it is more than what the rewriting does
         bearable = limit if limit is not None or not parted.matters else parted.output.of_peak
@@ -175,7 +176,8 @@ def _examined(subject: Subject, reference: Any, method: Method, precision: Preci
     if delegate:
         hidden = f"the operators that {delegate} computes are inside its delegate, which shows no results"
     if method == "bisection" or (method == "auto" and hidden):
-        compared = _compared_with(candidate, inputs, reference)
+        known = None if reference is None else _right(candidate, inputs, reference, precision)[0]
+        compared = _compared_with(candidate, known)
         subject = replace(subject, candidate=compared, healthy=compared)
         return bisected_diagnosis(subject, hidden if method == "auto" else "as requested")
     known, healthy = _right(candidate, inputs, reference, precision)
@@ -188,17 +190,9 @@ def _examined(subject: Subject, reference: Any, method: Method, precision: Preci
     if method == "auto" and traced.verdict == "unknown" and (missing or found.probe.changed):
         why = f"{missing} operators could not be captured by tracing, and none of the others is wrong"
         why = found.probe.statement if found.probe.changed else why
-        compared = _compared_with(candidate, inputs, None if reference is None else known)
+        compared = _compared_with(candidate, None if reference is None else known)
         return bisected_diagnosis(replace(subject, candidate=compared), why, traced)
     return traced
-
-
-def _reference_program(program: Any, given: Arrays) -> Exported:
-    """Return what a program is compared with, on inputs of its own."""
-    healthy = as_exported(program, given, "eager")
-    if isinstance(healthy, Failure):
-        raise InputError(f"The reference cannot be exported, so that nothing can be compared with it: {healthy}")
-    return healthy
 
 
 def _rewritten(alone: Diagnosis, found: PartingPoint, runtime: Backend, healthy: Exported, given: Arrays) -> Diagnosis:
@@ -229,20 +223,17 @@ def _rewritten(alone: Diagnosis, found: PartingPoint, runtime: Backend, healthy:
 def _right(candidate: Exported, inputs: Arrays, reference: Any, precision: Precision) -> tuple[Trace, Exported]:
     if isinstance(reference, Trace):
         return reference, candidate
-    healthy = candidate if reference is None else _reference_program(reference, inputs)
+    healthy = candidate if reference is None else exported_reference(reference, inputs)
     return reference_trace(healthy, inputs, EAGER[precision]), healthy
 
 
-def _compared_with(candidate: Exported, inputs: Arrays, reference: Any) -> Exported:
+def _compared_with(candidate: Exported, known: Trace | None) -> Exported:
     """Return `candidate` for bisection against the operators of the reference; both have to have the same ones."""
-    if reference is None or candidate.named_by is not None:
+    if known is None or candidate.named_by is not None:
         return candidate
-    traced = isinstance(reference, Trace)
-    meaning = reference.meaning if traced else _reference_program(reference, inputs).specification
-    if not isinstance(meaning, Specification):
-        raise InputError("The reference does not say what its operators compute; take it from reference_trace.")
+    meaning = known.meaning
     names = [operator.name for operator in candidate.specification.operators]
-    if [operator.name for operator in meaning.operators] != names:
+    if not isinstance(meaning, Specification) or [operator.name for operator in meaning.operators] != names:
         raise InputError(
             "The reference has other operators than the program, so that bisection cannot compare their parts; "
             "leave the reference out, or use a backend that shows its operators."
