@@ -45,10 +45,9 @@ class PairedPrograms(PairedValues):
             f"{count:,} of {len(self.own):,} values of {self.candidate.label} are in {self.reference.label} too; its "
             f"outputs differ by at most {number(self.outputs_apart)} of their root mean square (limit {number(OTHER)})."
         )
-        mine, theirs = len(self.candidate.outputs), len(self.reference.outputs)
-        if mine != theirs:
-            there = f"{self.reference.label} {theirs}"
-            note += f" It has {mine} outputs and new states, {there}: the last are not compared."
+        mine, theirs = len(self.candidate.outputs), f"{self.reference.label} {len(self.reference.outputs)}"
+        if mine != len(self.reference.outputs):
+            note += f" It has {mine} outputs and new states, {theirs}: the last are not compared."
         return note
 
     @property
@@ -73,10 +72,8 @@ class PairedPrograms(PairedValues):
             paired = replace(self, limit=EXACT)
             node = next(paired.parting(), None)
         elif node is None and rounds and not apart <= OTHER:
-            own, known = self.own, self.known
-            exactly = {
-                name: (other, own[name].differs(known[other])) for name, (other, _) in self.pairs.items() if other
-            }
+            near = {name: other for name, (other, _) in self.pairs.items() if other}
+            exactly = {name: (other, self.differs([name], [other])) for name, other in near.items()}
             paired = replace(self, limit=REPLACED, pairs=exactly)
             node = next(paired.parting(), None)
         if node is None and not apart <= (APART if exact else OTHER):
@@ -89,8 +86,7 @@ class PairedPrograms(PairedValues):
             return None
         found = paired.at(node)
         there = paired.place(found.key) if found.index < node.index else ""  # what reorders is before what shows it
-        there = there or paired.counterpart(node)
-        return replace(found, counterpart=there)
+        return replace(found, counterpart=there or paired.counterpart(node))
 
     @property
     def _alike(self) -> float:
@@ -174,8 +170,7 @@ class PairedPrograms(PairedValues):
             if how:
                 part = f"{one.key} ({one.operator}) is where the file parts from {self.reference.label}"
                 return _found(one, "changed constant", f"{part}: {'; '.join(how)}.", proof)
-        for one in region:
-            multiple = self._multiple(one)
+        for one, multiple in ((one, self._multiple(one)) for one in region):
             if multiple is not None:
                 return self._stated(one, [multiple], proof)
         read = next((self.pairs[one][0] for one in node.reads if one in self.pairs), "")

@@ -161,20 +161,16 @@ def of_exported(exported: Exported, label: str, keys: Mapping[str, str] | None =
         )
         for index, one in enumerate(operators)
     )
-    results = user_results(specification.program)
-    outputs = [specification.source_of(node) or "" for node in results] + list(
-        filter(None, specification.state.values())
-    )
-    return ComparedProgram(label, tuple(spec.name for spec in exported.inputs), tuple(outputs), nodes, compute, drawing)
+    names, states = (spec.name for spec in exported.inputs), filter(None, specification.state.values())
+    outputs = (*(specification.source_of(node) or "" for node in user_results(specification.program)), *states)
+    return ComparedProgram(label, tuple(names), outputs, nodes, compute, drawing)
 
 
 def _constants(exported: Exported, operator: Operator) -> tuple[tuple[str, np.ndarray], ...]:
     """Return the constants of an operator, tensors and then numbers."""
     program = exported.specification.program
-    found = []
-    for name in (one.removeprefix(CONSTANT) for one in operator.inputs if one.startswith(CONSTANT)):
-        value = program.state_dict.get(name)
-        found.append((name, (program.constants[name] if value is None else value).detach().numpy()))
+    held = {**program.constants, **program.state_dict}
+    names = [one.removeprefix(CONSTANT) for one in operator.inputs if one.startswith(CONSTANT)]
     numbers = exported.specification.numbers(operator.name)
-    found += [(name, np.asarray(value)) for name, value in numbers.items() if isinstance(value, float)]
-    return tuple(found)
+    floats = ((name, np.asarray(value)) for name, value in numbers.items() if isinstance(value, float))
+    return (*((name, held[name].detach().numpy()) for name in names), *floats)

@@ -148,22 +148,14 @@ def _values(spec: TensorSpec, bound: int | None, size: int, generator: np.random
 
 def index_bound(file: OnnxFile, name: str) -> int | None:
     """Return how many entries an integer input may choose of: the smallest table that it is looked up in."""
-    bounds = []
-    followed, pending = {name}, [name]
-    while pending:
-        one = pending.pop()
-        for node in file.model.graph.node:
-            if one not in node.input:
-                continue
-            if node.op_type in ("Gather", "GatherElements") and len(node.input) > 1 and node.input[1] == one:
-                axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
-                table = file.constants.get(node.input[0])
-                if table is not None:
-                    bounds.append(table.shape[axis])
-            elif node.op_type in PASSING and node.input[0] == one:
-                new = [output for output in node.output if output not in followed]
-                followed.update(new)
-                pending += new
+    bounds, followed = [], {name}
+    for node in file.model.graph.node:  # each behind what it reads
+        if node.op_type in ("Gather", "GatherElements") and len(node.input) > 1 and node.input[1] in followed:
+            axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
+            table = file.constants.get(node.input[0])
+            bounds += [] if table is None else [table.shape[axis]]
+        elif node.op_type in PASSING and node.input[0] in followed:
+            followed |= set(node.output)
     return min(bounds, default=None)
 
 

@@ -14,10 +14,12 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.diagnosed_file import diagnosed_file
 from kokoro_nb.inspection.references import exported_reference
 from kokoro_nb.locate.bisected_diagnosis import bisected_diagnosis
+from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.interface_faults import RANDOM
 from kokoro_nb.locate.investigation import investigate, reference_trace
-from kokoro_nb.locate.paired_programs import PartingPoint, other_program, parting
+from kokoro_nb.locate.output_error import OutputError
+from kokoro_nb.locate.paired_programs import other_program, parting
 from kokoro_nb.locate.refusal import failed_diagnosis, supplied
 from kokoro_nb.locate.remedies import as_the_reference, exported_anew, with_noise_as_input
 from kokoro_nb.locate.subject import Subject
@@ -133,13 +135,13 @@ def diagnose(
         return _cured_as_well(found, runtime, candidate, inputs, folder)
     if pair is not None:
         healthy, given = exported_reference(*pair), pair[1]
-        parted = parting(healthy, given, candidate, inputs, runtime.name)
+        culprit, output = parting(healthy, given, candidate, inputs, runtime.name)
         # what rounding costs matters where it is more than what the rewriting does
-        bearable = limit if limit is not None or not parted.matters else parted.output.of_peak
+        bearable = limit if limit is not None or output.verdict == "pass" else output.of_peak
         found = _examined(replace(subject, limit=bearable), reference, method, precision, remedies)
         right = found.output is not None and found.output.verdict == "pass"
-        if found.verdict != "fail" or (right and parted.culprit is not None):
-            found = _rewritten(found, parted, runtime, healthy, given)
+        if found.verdict != "fail" or (right and culprit is not None):
+            found = _rewritten(found, culprit, output, runtime, healthy, given)
             return _cured_as_well(found, runtime, healthy, given, folder) if remedies else found
     found = _examined(subject, reference, method, precision, remedies)
     right = not found.culprits and (found.output is None or found.output.verdict == "pass")
@@ -195,14 +197,16 @@ def _examined(subject: Subject, reference: Any, method: Method, precision: Preci
     return traced
 
 
-def _rewritten(alone: Diagnosis, found: PartingPoint, runtime: Backend, healthy: Exported, given: Arrays) -> Diagnosis:
+def _rewritten(
+    alone: Diagnosis, culprit: Culprit | None, output: OutputError, runtime: Backend, healthy: Exported, given: Arrays
+) -> Diagnosis:
     """Return the diagnosis of a program beside what it was rewritten from, which it is further from than the runtime.
 
     What is wrong on the runtime itself comes after where the two part; its effect on the output is that on an output
     that is wrong without it, and says nothing.
     """
-    if not found.matters:
-        return replace(alone, output=found.output)
+    if output.verdict == "pass":
+        return replace(alone, output=output)
     others = tuple(replace(one, effect=None, alone=None) for one in alone.culprits)
     names = ", ".join(one.tap.name for one in others if one.tap is not None)
     why = (
@@ -210,14 +214,14 @@ def _rewritten(alone: Diagnosis, found: PartingPoint, runtime: Backend, healthy:
         if others
         else "every operator of the export that was judged is right by itself, and the output is not the reference's"
     )
-    cure = as_the_reference(runtime, healthy, given, found.output)
-    changed = replace(alone, method="comparison", why=why, output=found.output, remedies=(cure,))
-    if found.culprit is None:
-        statement = f"The program and its reference part, and at which operator is not seen: {found.output}."
+    cure = as_the_reference(runtime, healthy, given, output)
+    changed = replace(alone, method="comparison", why=why, output=output, remedies=(cure,))
+    if culprit is None:
+        statement = f"The program and its reference part, and at which operator is not seen: {output}."
         return replace(changed, verdict="unknown", statement=statement)
-    where = found.culprit.tap and found.culprit.tap.name
-    statement = f"At {where} the program parts from its reference: {found.culprit.channels}; {found.output}."
-    return replace(changed, verdict="fail", culprits=(found.culprit, *others), statement=statement)
+    where = culprit.tap and culprit.tap.name
+    statement = f"At {where} the program parts from its reference: {culprit.channels}; {output}."
+    return replace(changed, verdict="fail", culprits=(culprit, *others), statement=statement)
 
 
 def _right(candidate: Exported, inputs: Arrays, reference: Any, precision: Precision) -> tuple[Trace, Exported]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -70,16 +71,8 @@ class Reference:
             return of_exported(self.what, self.label)
         if not hasattr(self.what, "forward"):
             return self.what.compared()
-        names = list(self.inputs) if self.inputs is not None else _parameters(self.what)
+        names = list(self.inputs or signature(self.what.forward).parameters)[: len(inputs)]  # the others have defaults
         return of_exported(exported_reference(self.what.eval(), by_name(names, inputs, self.label)), self.label)
-
-
-def _parameters(module: Any) -> list[str]:
-    """Return the names of a forward's parameters that have no default."""
-    from inspect import signature
-
-    parameters = signature(module.forward).parameters.values()
-    return [one.name for one in parameters if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD]
 
 
 def exported_reference(program: Any, inputs: Mapping[str, Any]) -> Exported:

@@ -38,7 +38,8 @@ class ValueSketch:
     @classmethod
     def of(cls, value: np.ndarray) -> "ValueSketch":
         """Return what a value is known by on one set of inputs."""
-        return cls(value.size, _points(value), _images(value))
+        places = np.linspace(0, value.size - 1, POINTS).round().astype(int)
+        return cls(value.size, np.sort(value, axis=None)[places], _images(value))
 
     @classmethod
     def joined(cls, parts: Sequence["ValueSketch"]) -> "ValueSketch":
@@ -91,11 +92,6 @@ def sketches(program: ComparedProgram, inputs: Sequence[Mapping[str, np.ndarray]
             note(name, widened(value))
         program.compute(one, note)
     return {name: ValueSketch.joined(each) for name, each in parts.items() if len(each) == len(inputs)}
-
-
-def _points(value: np.ndarray) -> np.ndarray:
-    ordered = np.sort(value, axis=None)
-    return ordered[np.linspace(0, ordered.size - 1, POINTS).round().astype(int)]
 
 
 def _images(value: np.ndarray) -> np.ndarray:

@@ -7,7 +7,6 @@ again before the output.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,28 +30,9 @@ PADDED: Name = "padding leaking through statistics"
 PARTED = 1e-5  # of the peak of an output: what float32 could not show
 
 
-@dataclass(frozen=True)
-class PartingPoint:
-    """What the comparison found.
-
-    Attributes
-    ----------
-    culprit : Culprit or None
-        Where the program parts from the reference; None if its outputs are those of the reference.
-    output : OutputError
-        How far the output is off, on the part that both have.
-    """
-
-    culprit: Culprit | None
-    output: OutputError
-
-    @property
-    def matters(self) -> bool:
-        """Whether the output is further from the reference's than float32 could hide."""
-        return self.output.verdict != "pass"
-
-
-def parting(reference: Exported, given: Arrays, candidate: Exported, inputs: Arrays, backend: str) -> PartingPoint:
+def parting(
+    reference: Exported, given: Arrays, candidate: Exported, inputs: Arrays, backend: str
+) -> tuple[Culprit | None, OutputError]:
     """Compare a program with the one that it was rewritten from.
 
     Parameters
@@ -64,6 +44,13 @@ def parting(reference: Exported, given: Arrays, candidate: Exported, inputs: Arr
         beginning: the valid part of a buffer.
     backend : str
         On which the program runs.
+
+    Returns
+    -------
+    Culprit or None
+        Where the program parts from the reference; None if its outputs are those of the reference, or it is not seen.
+    OutputError
+        How far the output is off, on the part that both have; it passes where float32 could hide that.
 
     Raises
     ------
@@ -81,9 +68,8 @@ def parting(reference: Exported, given: Arrays, candidate: Exported, inputs: Arr
     known = {name: value for name, (_, value) in seen.items()}
     limits = dict.fromkeys(known, OutputLimit(PARTED, "what float32 may hide"))
     output = worst_output(known, {name: value for name, (value, _) in seen.items()}, limits)
-    found = PartingPoint(None, output)
-    parted = _parted(own, right) if found.matters else []
-    return replace(found, culprit=_culprit(parted, right, own, candidate, backend)) if parted else found
+    parted = [] if output.verdict == "pass" else _parted(own, right)
+    return (_culprit(parted, right, own, candidate, backend) if parted else None), output
 
 
 def _culprit(parted: list[Tap], right: Trace, own: Trace, candidate: Exported, backend: str) -> Culprit:

@@ -1,7 +1,7 @@
 """ExecuTorch programs: run with the event tracer on, each instruction outside a delegate computed again in float64."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
 from operator import getitem
@@ -47,15 +47,12 @@ class PteFile:
     ----------
     path : pathlib.Path
         The file.
-    program : executorch.exir.schema.Program
-        What is in it.
-    named : dict of str to bytes
-        Data that its delegates find by name.
+    instructions : PteInstructions
+        Its one chain of instructions.
     """
 
     path: Path
-    program: Any
-    named: Mapping[str, bytes] = field(default_factory=dict)
+    instructions: PteInstructions
 
     @classmethod
     def read(cls, path: Path) -> "PteFile":
@@ -83,17 +80,13 @@ class PteFile:
         if not program.execution_plan or len(program.execution_plan[0].chains) != 1:
             raise InputError(f"{path} holds no method of one chain of instructions.")
         entries = {} if held is None else held.pte_data
-        found = cls(path, program, {name: bytes(held.buffers[one.buffer_index]) for name, one in entries.items()})
+        named = {name: bytes(held.buffers[one.buffer_index]) for name, one in entries.items()}
+        found = cls(path, PteInstructions(program, named))
         try:
             _ = found.facts, found.compared()
         except (IndexError, KeyError, TypeError, AttributeError) as error:
             raise InputError(f"{path} is damaged: its instructions name values that it does not have.") from error
         return found
-
-    @cached_property
-    def instructions(self) -> PteInstructions:
-        """Its one chain of instructions."""
-        return PteInstructions(self.program, self.named)
 
     @property
     def operators(self) -> tuple[Operator, ...]:
