@@ -45,10 +45,9 @@ class PairedPrograms(PairedValues):
             f"{count:,} of {len(self.own):,} values of {self.candidate.label} are in {self.reference.label} too; its "
             f"outputs differ by at most {number(self.outputs_apart)} of their root mean square (limit {number(OTHER)})."
         )
-        mine, theirs = len(self.candidate.outputs), len(self.reference.outputs)
-        if mine != theirs:
-            there = f"{self.reference.label} {theirs}"
-            note += f" It has {mine} outputs and new states, {there}: the last are not compared."
+        mine, theirs = len(self.candidate.outputs), f"{self.reference.label} {len(self.reference.outputs)}"
+        if mine != len(self.reference.outputs):
+            note += f" It has {mine} outputs and new states, {theirs}: the last are not compared."
         return note
 
     @property
@@ -62,32 +61,32 @@ class PairedPrograms(PairedValues):
             words = f"{drawn.key} ({drawn.operator}) draws at random, and nothing in {self.reference.label} does"
             return _found(drawn, "operator lowered as another", f"{words}.", ())
         rounds, apart, paired = any(one.rounds for one in self.candidate.nodes), self.outputs_apart, self
-        begun = (next(self.parting(), None), next(self.replaced(), None))
-        node = next(iter(sorted((one for one in begun if one is not None), key=lambda one: one.index)), None)
+        begun = filter(None, (next(self.parting(), None), next(self.replaced(), None)))
+        node = min(begun, key=lambda one: one.index, default=None)
         for changed, right in changed_parameters(self.reference, self.candidate):
             if self.differs(changed.outputs, right.outputs) > SAME and (node is None or changed.index < node.index):
-                return self.of_parameters(changed, right)
+                proof = [f"Its counterpart there, which reads the same constants but for this, is {_named(right)}."]
+                return replace(self._stated(changed, list(differing(right, changed)), proof), counterpart=right.key)
         exact = same_constants(self.reference, self.candidate)
         if node is None and exact:
             paired = replace(self, limit=EXACT)
             node = next(paired.parting(), None)
         elif node is None and rounds and not apart <= OTHER:
-            own, known = self.own, self.known
-            exactly = {
-                name: (other, own[name].differs(known[other])) for name, (other, _) in self.pairs.items() if other
-            }
+            near = {name: other for name, (other, _) in self.pairs.items() if other}
+            exactly = {name: (other, self.differs([name], [other])) for name, other in near.items()}
             paired = replace(self, limit=REPLACED, pairs=exactly)
             node = next(paired.parting(), None)
         if node is None and not apart <= (APART if exact else OTHER):
             node = None if rounds else next(paired.unlike(), None)
             if node is None:
-                return paired.of_outputs(apart)
+                words = f"The outputs differ by {number(apart)} of the root mean square from those of"
+                words = f"{words} {self.reference.label}, and no node explains it."
+                return InspectionFinding("outputs", "unknown", words)
         if node is None:
             return None
         found = paired.at(node)
         there = paired.place(found.key) if found.index < node.index else ""  # what reorders is before what shows it
-        there = there or paired.counterpart(node)
-        return replace(found, counterpart=there)
+        return replace(found, counterpart=there or paired.counterpart(node))
 
     @property
     def _alike(self) -> float:
@@ -115,16 +114,6 @@ class PairedPrograms(PairedValues):
                     how += [("changed scale", words) for words in scaled(self.own[one], self.known[right], self._alike)]
             return self._stated(node, how, proof)
         return self._elsewhere(node, others, proof)
-
-    def of_outputs(self, apart: float) -> InspectionFinding:
-        """Say that the outputs are others, where no node explains it."""
-        words = f"The outputs differ by {number(apart)} of the root mean square from those of {self.reference.label}"
-        return InspectionFinding("outputs", "unknown", f"{words}, and no node explains it.")
-
-    def of_parameters(self, node: ComparedNode, other: ComparedNode) -> InspectionFinding:
-        """Say how a node that reads constants alone differs from the one that reads most of the same."""
-        proof = [f"Its counterpart there, which reads the same constants but for this, is {_named(other)}."]
-        return replace(self._stated(node, list(differing(other, node)), proof), counterpart=other.key)
 
     def _stated(self, node: ComparedNode, how: list[tuple[Name, str]], proof: list[str]) -> InspectionFinding:
         where = f"{node.key} ({node.operator}) is the first node whose result {self.reference.label} does not have"
@@ -181,8 +170,7 @@ class PairedPrograms(PairedValues):
             if how:
                 part = f"{one.key} ({one.operator}) is where the file parts from {self.reference.label}"
                 return _found(one, "changed constant", f"{part}: {'; '.join(how)}.", proof)
-        for one in region:
-            multiple = self._multiple(one)
+        for one, multiple in ((one, self._multiple(one)) for one in region):
             if multiple is not None:
                 return self._stated(one, [multiple], proof)
         read = next((self.pairs[one][0] for one in node.reads if one in self.pairs), "")
@@ -205,28 +193,22 @@ class PairedPrograms(PairedValues):
         The numbers that the two nodes have say it, if their quotient is that factor.
         """
         value = self.own.get(node.outputs[0])
-        near: list[tuple[float, str]] = []
         if value is None:
             return None
-        for name in (name for name, (_, apart) in self.back.items() if apart > self.limit):
-            factor = factor_of(value, self.known[name], self.limit)  # constants may be rounded
-            near += [] if factor is None or factor <= 0 else [(factor, name)]
+        names = [name for name, (_, apart) in self.back.items() if apart > self.limit]
+        factors = [(factor_of(value, self.known[name], self.limit), name) for name in names]  # constants may be rounded
+        near = [(factor, name) for factor, name in factors if factor is not None and factor > 0]
         for factor, name in sorted(near, key=lambda one: abs(np.log(one[0]))):
             givers = (one for one in self.reference.nodes if name in one.outputs)
-            found = next((other_number(one, node, factor) for one in givers), None)
-            if found is not None:
-                return self._of_number(*found)
+            for there, expected, here, given in filter(None, (other_number(one, node, factor) for one in givers)):
+                words = f"the constant '{here}' is {number(given)} in place of {number(expected)}{called(there, here)}"
+                for one, axis in self.candidate.open_axes:
+                    if expected == self.inputs[0][one].shape[axis]:
+                        return "frozen length", f"{words}, the length of axis {axis} of '{one}', which is open"
+                return "changed constant", words
             if factor_of(value, self.known[name], self._alike) is not None:
                 return "changed scale", f"its result is exactly {number(factor)} times what it is there"
         return None
-
-    def _of_number(self, there: str, expected: float, here: str, given: float) -> tuple[Name, str]:
-        """Say which number is another one, and which length it stands for, if that is open."""
-        words = f"the constant '{here}' is {number(given)} in place of {number(expected)}" + called(there, here)
-        for name, axis in self.candidate.open_axes:
-            if expected == self.inputs[0][name].shape[axis]:
-                return "frozen length", f"{words}, the length of axis {axis} of '{name}', which is open"
-        return "changed constant", words
 
     def _region(self, node: ComparedNode) -> list[ComparedNode]:
         """Return the node and those after it that read its unpaired results, a few nodes far."""

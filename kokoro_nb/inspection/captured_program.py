@@ -14,11 +14,10 @@ from kokoro_nb.inspection.blame import Blame, InspectionFinding
 from kokoro_nb.inspection.compared_program import ComparedProgram
 from kokoro_nb.inspection.finding_scripts import Operators, program_operators
 from kokoro_nb.inspection.formats.runnable_program import ProgramRun, RunnableProgram
-from kokoro_nb.inspection.input_maker import MadeInputs
+from kokoro_nb.inspection.input_maker import MadeInputs, varied
 from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.judged_run import JudgedRun, node_findings
 from kokoro_nb.inspection.node_judgement import NodeJudgement, NodeOutputError, is_finite, relative_noise
-from kokoro_nb.inspection.references import varied
 from kokoro_nb.inspection.value_types import Arrays, Tell, Value
 from kokoro_nb.inspection.whole_file import OutputSummary, imprecise, unread_inputs
 from kokoro_nb.locate.local_error import Judge

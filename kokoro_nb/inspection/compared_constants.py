@@ -56,36 +56,34 @@ def changed_parameters(
     all the same, nothing is changed. Of nodes whose largest constant the other program does not have, and that are
     left over on both sides, those of one operator and shape are counterparts in the order in which they stand.
     """
-    there = [one for one in reference.nodes if not one.reads and any(one.constants)]
-    here = [one for one in candidate.nodes if not one.reads and any(one.constants)]
     alike: dict[tuple[str, bytes], list[ComparedNode]] = {}
-    for other in there:
-        alike.setdefault((other.operator, _largest(other).tobytes()), []).append(other)
     left: dict[tuple[str, tuple[int, ...]], list[ComparedNode]] = {}
-    own = {(node.operator, _largest(node).tobytes()) for node in here}
-    for other in there:
-        if (other.operator, _largest(other).tobytes()) not in own:
-            left.setdefault((other.operator, _largest(other).shape), []).append(other)
-    for node in here:
-        others = alike.get((node.operator, _largest(node).tobytes()), [])
-        if not others:
-            others = left.get((node.operator, _largest(node).shape), [])[:1]
-            del left.get((node.operator, _largest(node).shape), [])[:1]
+    there, here = (
+        [(one, _largest(one)) for one in program.nodes if not one.reads and any(one.constants)]
+        for program in (reference, candidate)
+    )
+    own = {(node.operator, array.tobytes()) for node, array in here}
+    for other, array in there:
+        alike.setdefault((other.operator, array.tobytes()), []).append(other)
+        if (other.operator, array.tobytes()) not in own:
+            left.setdefault((other.operator, array.shape), []).append(other)
+    for node, array in here:
+        others = alike.get((node.operator, array.tobytes()), [])
+        if not others and left.get((node.operator, array.shape)):
+            others = [left[node.operator, array.shape].pop(0)]
         if others and all(next(differing(one, node), None) is not None for one in others):
             yield node, others[0]
 
 
 def _largest(node: ComparedNode) -> np.ndarray:
     arrays = [one[1] for one in node.constants if one is not None]
-    return sorted(arrays, key=lambda array: array.size)[-1]
+    return sorted([np.zeros(0), *arrays], key=lambda array: array.size)[-1]
 
 
 def same_weight(other: ComparedNode, node: ComparedNode) -> bool:
     """Return whether the largest constant of a node is the other's, in any order."""
-    if not all(any(one is not None for one in each.constants) for each in (other, node)):
-        return False
     theirs, mine = _largest(other), _largest(node)
-    return mine.size == theirs.size >= LARGE and not _changed(_sorted(mine), _sorted(theirs))
+    return mine.size >= LARGE and _is_moved(mine, theirs)
 
 
 def _both(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[str, np.ndarray, str, np.ndarray]]:
@@ -102,7 +100,7 @@ def differing(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[Name, s
             yield "changed constant", f"the constant '{here}' has the shape {value.shape}, there {right.shape}"
             continue
         count = _changed(value, right)
-        if count and not _changed(_sorted(value), _sorted(right)):
+        if count and _is_moved(value, right):
             yield "changed layout or shift", f"the constant '{here}' has its values in another order"
         elif count:
             place = np.unravel_index(int(np.argmax(np.abs(value - right))), right.shape)
@@ -118,12 +116,13 @@ def differing(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[Name, s
 
 def largest_change(other: ComparedNode, node: ComparedNode) -> float:
     """Return by how much a constant differs at most, as a share of its peak; infinite where a shape differs."""
-    shares = [0.0]
-    for _, right, _, value in _both(other, node):
-        if right.shape != value.shape:
-            return float("inf")
-        shares.append(of_peak(np.abs(value - right).max(initial=0.0), np.abs(right).max(initial=0.0)))
-    return float(np.max(shares))
+    shares = [
+        of_peak(np.abs(value - right).max(initial=0.0), np.abs(right).max(initial=0.0))
+        if right.shape == value.shape
+        else np.inf
+        for _, right, _, value in _both(other, node)
+    ]
+    return float(np.max(shares, initial=0.0))
 
 
 def foreign_constants(
@@ -134,20 +133,17 @@ def foreign_constants(
     They stand for one of that size of the other node, which nothing else of the region has: that was only moved. Where
     a norm was folded into a constant, neither it nor one beside it is comparable.
     """
-    near = [_sorted(one[1]) for each in region for one in each.constants if one is not None and each is not node]
+    near = [one[1] for each in region for one in each.constants if one is not None and each is not node]
     known = [one[1] for each in there for one in each.constants if one is not None]
-    theirs = [(one[0], _sorted(one[1])) for one in other.constants if one is not None]
-    theirs = [
-        one for one in theirs if not any(_changed(each, one[1]) == 0 for each in near if each.size == one[1].size)
-    ]
+    weights = [one for one in other.constants if one is not None]
+    theirs = [(name, _sorted(one)) for name, one in weights if not any(_is_moved(each, one) for each in near)]
     mine = [one for one in node.constants if one is not None and one[1].dtype.kind == "f" and one[1].size > 1]
-    weights = [one[1] for one in other.constants if one is not None]
-    if any(is_folded(ours, one) and not _is_multiple(ours, one) for _, ours in mine for one in weights):
+    if any(is_folded(ours, one) and not _is_multiple(ours, one) for _, ours in mine for _, one in weights):
         return
     for ours in mine:  # a number may be written as two factors there
-        value = _sorted(ours[1])
-        if any(_changed(value, _sorted(one)) == 0 for one in known if one.size == value.size):
+        if any(_is_moved(ours[1], one) for one in known):
             continue
+        value = _sorted(ours[1])
         like = [one for one in theirs if one[1].size == value.size]
         counts = np.array([_changed(value, one) for _, one in like])
         if counts.all() and counts.size:
@@ -207,3 +203,8 @@ def _sorted(array: np.ndarray) -> np.ndarray:
 def _changed(value: np.ndarray, right: np.ndarray) -> int:
     """Return how many values differ by more than rounding of a constant."""
     return int((np.abs(value - right) > CHANGED * np.abs(right)).sum())
+
+
+def _is_moved(value: np.ndarray, right: np.ndarray) -> bool:
+    """Return whether the values of a constant are those of another in any order."""
+    return value.size == right.size and not _changed(_sorted(value), _sorted(right))

@@ -8,6 +8,7 @@ import numpy as np
 
 from kokoro_nb.backends.called_operators import user_results
 from kokoro_nb.backends.exported import Exported
+from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, freeing, last_readers, nodes_of
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, widened
@@ -69,7 +70,7 @@ class ComparedProgram:
         In the order of execution.
     compute : callable
         ``compute(inputs, observe)`` calls `observe` with the name and the array of each value that follows from the
-        inputs, themselves included, floats in float64, in the order of execution.
+        inputs, floats in float64, in the order of execution.
     drawing : str
         A node that draws at random; empty if there is none.
     open_axes : tuple
@@ -80,13 +81,21 @@ class ComparedProgram:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     nodes: tuple[ComparedNode, ...]
-    compute: Callable[[Mapping[str, np.ndarray], Observe], None]
+    compute: Callable[[Mapping[str, np.ndarray], Observe], object]
     drawing: str = ""
     open_axes: tuple[tuple[str, int], ...] = ()
 
 
-def by_name(names: Sequence[str], inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return as many inputs under these names: by name if they are the same, else in order."""
+def by_name(names: Sequence[str], inputs: Mapping[str, Any], label: str) -> dict[str, Any]:
+    """Return the inputs of another program under these names: by name if they are the same, else in order.
+
+    Raises
+    ------
+    InputError
+        If they are not as many as `label`, what takes them, has names for.
+    """
+    if len(names) != len(inputs):
+        raise InputError(f"{label} takes {len(names)} inputs, and {len(inputs)} are given; nothing can be compared.")
     named = inputs if set(names) == set(inputs) else dict(zip(names, inputs.values(), strict=True))
     return {name: named[name] for name in names}
 
@@ -99,8 +108,6 @@ def of_onnx(file: OnnxFile) -> ComparedProgram:
 
     def compute(inputs: Mapping[str, np.ndarray], observe: Observe) -> None:
         values: dict[str, Value] = {name: widened(value) for name, value in inputs.items()}
-        for name in inputs:
-            observe(name, values[name])
         for node in freeing(nodes, last_readers(nodes, set()), values):
             _, _, results = file.evaluated(node, values) or ((), (), ())
             for name, value in zip(node.proto.output, results, strict=False):
@@ -139,13 +146,7 @@ def of_exported(exported: Exported, label: str, keys: Mapping[str, str] | None =
     drawing = next((one.name for one in operators if "rand" in one.op or "dropout" in one.op), "")
 
     def compute(inputs: Mapping[str, np.ndarray], observe: Observe) -> None:
-        for name, value in inputs.items():
-            observe(name, widened(value))
-
-        def seen(name: str, result: Any) -> None:
-            observe(name, result.numpy())
-
-        specification.run(inputs, seen, double=True)
+        specification.run(inputs, lambda name, result: observe(name, result.numpy()), double=True)
 
     nodes = tuple(
         ComparedNode(
@@ -160,20 +161,16 @@ def of_exported(exported: Exported, label: str, keys: Mapping[str, str] | None =
         )
         for index, one in enumerate(operators)
     )
-    results = user_results(specification.program)
-    outputs = [specification.source_of(node) or "" for node in results] + list(
-        filter(None, specification.state.values())
-    )
-    return ComparedProgram(label, tuple(spec.name for spec in exported.inputs), tuple(outputs), nodes, compute, drawing)
+    names, states = (spec.name for spec in exported.inputs), filter(None, specification.state.values())
+    outputs = (*(specification.source_of(node) or "" for node in user_results(specification.program)), *states)
+    return ComparedProgram(label, tuple(names), outputs, nodes, compute, drawing)
 
 
 def _constants(exported: Exported, operator: Operator) -> tuple[tuple[str, np.ndarray], ...]:
     """Return the constants of an operator, tensors and then numbers."""
     program = exported.specification.program
-    found = []
-    for name in (one.removeprefix(CONSTANT) for one in operator.inputs if one.startswith(CONSTANT)):
-        value = program.state_dict.get(name)
-        found.append((name, (program.constants[name] if value is None else value).detach().numpy()))
+    held = {**program.constants, **program.state_dict}
+    names = [one.removeprefix(CONSTANT) for one in operator.inputs if one.startswith(CONSTANT)]
     numbers = exported.specification.numbers(operator.name)
-    found += [(name, np.asarray(value)) for name, value in numbers.items() if isinstance(value, float)]
-    return tuple(found)
+    floats = ((name, np.asarray(value)) for name, value in numbers.items() if isinstance(value, float))
+    return (*((name, held[name].detach().numpy()) for name in names), *floats)

@@ -11,9 +11,9 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.against_file import PairedPrograms
 from kokoro_nb.inspection.blame import InspectionFinding
 from kokoro_nb.inspection.compared_program import by_name, of_exported
-from kokoro_nb.inspection.inspecting import opened, with_findings
+from kokoro_nb.inspection.inspecting import with_findings
 from kokoro_nb.inspection.inspection_report import InspectionReport
-from kokoro_nb.inspection.references import three_sets
+from kokoro_nb.inspection.references import opened
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.investigation import reference_trace
@@ -49,11 +49,11 @@ def diagnosed_file(subject: Subject, file: str | Path) -> Diagnosis:
             f"{other}: it has {theirs[0]} inputs and {theirs[1]} outputs, the module {mine[0]} and {mine[1]}."
         )
     try:
-        made = program.given(by_name(program.inputs, inputs))
+        made = program.given(by_name(program.inputs, inputs, path.name))
     except InputError as error:
         raise InputError(f"{other}: {error}") from error
     seen = program.examined(made.arrays)
-    comparison = PairedPrograms.of(reference, candidate, three_sets(made.arrays))
+    comparison = PairedPrograms.of(reference, candidate, made.arrays)
     if comparison.unrelated:
         raise InputError(f"{other}: it has none of the module's values and constants.")
     report = with_findings(program.report(made, seen), comparison)

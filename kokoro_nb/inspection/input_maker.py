@@ -1,11 +1,12 @@
 """Inputs for a file that came without any: made from what its graph says of them, and tried on the runtime."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from kokoro_nb.backends.signature import TensorSpec
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_session import run_session, session_of
@@ -43,32 +44,29 @@ def given_inputs(file: OnnxFile, given: Mapping[str, Any]) -> MadeInputs:
     InputError
         If an input is missing, is unknown, or has another type or shape than the file says.
     """
-    from onnx import helper
-
     names = [value.name for value in file.inputs]
-    unknown, missing = sorted(set(given) - set(names)), [name for name in names if name not in given]
-    if unknown or missing:
-        what = f"there is no input '{unknown[0]}'" if unknown else f"the input '{missing[0]}' is missing"
-        raise InputError(f"{what[0].upper()}{what[1:]}; the file has {', '.join(names) or 'none'}.")
+    wrong = [f"There is no input '{name}'" for name in sorted(set(given) - set(names))]
+    wrong += [f"The input '{name}' is missing" for name in names if name not in given]
+    if wrong:
+        raise InputError(f"{wrong[0]}; the file has {', '.join(names) or 'none'}.")
     arrays = {}
     for value in file.inputs:
-        array = np.asarray(given[value.name])
-        dtype = helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
-        if array.dtype != dtype:
-            if array.dtype.kind != dtype.kind:
-                raise InputError(f"The input '{value.name}' has the type {array.dtype}; the file wants {dtype}.")
-            array = array.astype(dtype)
-        sizes = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
-        fits = len(sizes) == array.ndim and all(s in (0, n) for s, n in zip(sizes, array.shape, strict=True))
+        array, dtype = np.asarray(given[value.name]), _dtype(value)
+        if array.dtype.kind != dtype.kind:
+            raise InputError(f"The input '{value.name}' has the type {array.dtype}; the file wants {dtype}.")
+        dims = value.type.tensor_type.shape.dim
+        fits = len(dims) == array.ndim and all(a.dim_value in (0, n) for a, n in zip(dims, array.shape, strict=True))
         if value.type.tensor_type.HasField("shape") and not fits:
-            raise InputError(f"The input '{value.name}' has the shape {array.shape}; the file wants {_shape(value)}.")
-        arrays[value.name] = array
+            wanted = ", ".join(dim.dim_param or str(dim.dim_value or "?") for dim in dims)
+            raise InputError(f"The input '{value.name}' has the shape {array.shape}; the file wants ({wanted}).")
+        arrays[value.name] = array.astype(dtype, copy=False)
     return MadeInputs(arrays, dict.fromkeys(names, "given"))
 
 
-def _shape(value: Any) -> str:
-    dims = [dim.dim_param or str(dim.dim_value or "?") for dim in value.type.tensor_type.shape.dim]
-    return f"({', '.join(dims)})"
+def _dtype(value: Any) -> np.dtype[Any]:
+    from onnx import helper
+
+    return helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
 
 
 def made_inputs(file: OnnxFile, seed: int = 0) -> MadeInputs:
@@ -94,51 +92,52 @@ def made_inputs(file: OnnxFile, seed: int = 0) -> MadeInputs:
 
 
 def _draft(file: OnnxFile, size: int, bounds: Mapping[str, int | None], seed: int) -> MadeInputs:
-    generator = np.random.default_rng(seed)
     sizes: dict[str, int] = {}
-    arrays, how = {}, {}
+    specs, opened = [], {}
     for value in file.inputs:
-        shape, open_axes = [], []
-        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+        if value.type.WhichOneof("value") != "tensor_type":
+            raise InputError(f"The input '{value.name}' is no tensor; give --inputs.")
+        shape, open_axes, dims = [], [], value.type.tensor_type.shape.dim
+        for axis, dim in enumerate(dims):
             if dim.HasField("dim_value") and dim.dim_value > 0:
                 shape.append(dim.dim_value)
                 continue
             name = dim.dim_param or f"{value.name}.{axis}"
-            leading = axis == 0 and len(value.type.tensor_type.shape.dim) > 1
-            first = 1 if leading or "batch" in name.lower() else size
-            shape.append(sizes.setdefault(name, first))
+            leading = axis == 0 and len(dims) > 1
+            shape.append(sizes.setdefault(name, 1 if leading or "batch" in name.lower() else size))
             open_axes.append(f"{name} = {sizes[name]}")
-        array, words = _values(value, tuple(shape), bounds[value.name], size, generator)
-        arrays[value.name] = array
-        how[value.name] = f"{words}, shape {array.shape}" + (f" ({', '.join(open_axes)})" if open_axes else "")
-    return MadeInputs(arrays, how)
+        specs.append(TensorSpec(value.name, tuple(shape), str(_dtype(value))))
+        opened[value.name] = f" ({', '.join(open_axes)})" if open_axes else ""
+    made = drawn_inputs(specs, seed, bounds, size)
+    return MadeInputs(made.arrays, {name: words + opened[name] for name, words in made.how.items()})
 
 
-def _values(
-    value: Any, shape: tuple[int, ...], bound: int | None, size: int, generator: np.random.Generator
-) -> tuple[np.ndarray, str]:
+def drawn_inputs(
+    specs: Sequence[TensorSpec], seed: int, bounds: Mapping[str, int | None], size: int = SIZES[0]
+) -> MadeInputs:
+    """Draw inputs of these shapes; `bounds` are of those that are indices, and `size` is what a length is."""
+    generator = np.random.default_rng(seed)
+    made = {spec.name: _values(spec, bounds.get(spec.name), size, generator) for spec in specs}
+    how = {name: f"{words}, shape {array.shape}" for name, (array, words) in made.items()}
+    return MadeInputs({name: array for name, (array, _) in made.items()}, how)
+
+
+def _values(spec: TensorSpec, bound: int | None, size: int, generator: np.random.Generator) -> tuple[np.ndarray, str]:
     """Return values of one input, and how they were made."""
-    from onnx import helper
-
-    if value.type.WhichOneof("value") != "tensor_type":
-        raise InputError(f"The input '{value.name}' is no tensor; give --inputs.")
-    dtype = helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
-    name = value.name.lower()
+    name, shape, dtype = spec.name.lower(), spec.shape, np.dtype(spec.dtype)
+    if dtype.kind in "OUS":
+        raise InputError(f"The input '{spec.name}' is text; give --inputs.")
     if dtype.kind == "b":
         return np.ones(shape, bool), "all true"
+    if dtype.kind in "iu" and bound is not None:
+        low = 1 if bound > 2 else 0  # 0 pads in most vocabularies
+        return generator.integers(low, bound, shape).astype(dtype), f"indices below {bound}, of what they look up"
+    if "mask" in name:
+        return np.ones(shape, dtype), "ones: a mask"
     if dtype.kind in "iu":
-        if bound is not None:
-            low = 1 if bound > 2 else 0  # 0 pads in most vocabularies
-            return generator.integers(low, bound, shape).astype(dtype), f"indices below {bound}, of what they look up"
-        if "mask" in name:
-            return np.ones(shape, dtype), "ones: a mask"
         if "len" in name or not shape:
             return np.full(shape, size, dtype), f"the length {size}"
         return np.ones(shape, dtype), "ones"
-    if dtype.kind == "O" or dtype.kind in "US":
-        raise InputError(f"The input '{value.name}' is text; give --inputs.")
-    if "mask" in name:
-        return np.ones(shape, dtype), "ones: a mask"
     if name in COUNTS:
         return np.full(shape, COUNTS[name], dtype), f"the usual {COUNTS[name]}"
     drawn = (0.5 * generator.standard_normal(shape)).astype(dtype)
@@ -149,20 +148,31 @@ def _values(
 
 def index_bound(file: OnnxFile, name: str) -> int | None:
     """Return how many entries an integer input may choose of: the smallest table that it is looked up in."""
-    bounds = []
-    followed, pending = {name}, [name]
-    while pending:
-        one = pending.pop()
-        for node in file.model.graph.node:
-            if one not in node.input:
-                continue
-            if node.op_type in ("Gather", "GatherElements") and len(node.input) > 1 and node.input[1] == one:
-                axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
-                table = file.constants.get(node.input[0])
-                if table is not None:
-                    bounds.append(table.shape[axis])
-            elif node.op_type in PASSING and node.input[0] == one:
-                new = [output for output in node.output if output not in followed]
-                followed.update(new)
-                pending += new
+    bounds, followed = [], {name}
+    for node in file.model.graph.node:  # each behind what it reads
+        if node.op_type in ("Gather", "GatherElements") and len(node.input) > 1 and node.input[1] in followed:
+            axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
+            table = file.constants.get(node.input[0])
+            bounds += [] if table is None else [table.shape[axis]]
+        elif node.op_type in PASSING and node.input[0] in followed:
+            followed |= set(node.output)
     return min(bounds, default=None)
+
+
+def varied(inputs: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
+    """Return other inputs of the same shapes: floats drawn at the level of those given, integers in another order.
+
+    Integers that are all the same have no other order: every second one is 0 then.
+    """
+    draw = np.random.default_rng(seed)
+    found = {}
+    for name, array in inputs.items():
+        if array.dtype.kind == "f" and array.size > 1:
+            noise = draw.standard_normal(array.shape)
+            found[name] = (float(array.mean()) + (float(array.std()) or 1.0) * noise).astype(array.dtype)
+        elif array.dtype.kind in "iu" and array.size > 1:
+            flat = array.reshape(-1) * (np.arange(array.size) % 2 if np.ptp(array) == 0 else 1)
+            found[name] = draw.permuted(flat).reshape(array.shape).astype(array.dtype)
+        else:
+            found[name] = array
+    return found

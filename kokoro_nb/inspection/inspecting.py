@@ -9,20 +9,17 @@ from kokoro_nb.backends.artefacts import give_back_memory
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.against_file import WORDS, PairedPrograms
 from kokoro_nb.inspection.blame import InspectionFinding
-from kokoro_nb.inspection.captured_program import CapturedProgram
 from kokoro_nb.inspection.file_run import FileRun
 from kokoro_nb.inspection.finding_scripts import write_scripts
-from kokoro_nb.inspection.formats import FORMATS, read_program
+from kokoro_nb.inspection.formats import FORMATS
 from kokoro_nb.inspection.input_maker import MadeInputs
 from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.mended_file import MendedFile, float16_mend
-from kokoro_nb.inspection.onnx_file import read_onnx
-from kokoro_nb.inspection.onnx_file_program import OnnxFileProgram
 from kokoro_nb.inspection.other_version import OtherVersion, second_opinion
 from kokoro_nb.inspection.paired_values import OTHER
 from kokoro_nb.inspection.quantisation_budget import QuantisationBudget
 from kokoro_nb.inspection.quantised_mend import candidates, quantised_mend
-from kokoro_nb.inspection.references import Reference, three_sets
+from kokoro_nb.inspection.references import Reference, opened
 from kokoro_nb.inspection.value_types import Tell
 from kokoro_nb.inspection.whole_file import AUDIBLE, has_halves
 from kokoro_nb.locate.culprit import Mechanism
@@ -108,7 +105,7 @@ def inspect(
         tell(f"the file ran on {other.label}")
     if reference is not None:
         known = reference.program(made.arrays)
-        report = with_findings(report, PairedPrograms.of(known, program.compared(), three_sets(made.arrays)))
+        report = with_findings(report, PairedPrograms.of(known, program.compared(), made.arrays))
     if mend is not None:
         done = _mended(seen, Path(mend), level, tell)
         report = replace(report, notes=(*report.notes, f"{Path(mend).name}: {done}"), mended=done)
@@ -131,11 +128,6 @@ def _inputs(program: Any, reference: Reference | None) -> MadeInputs:
             pass
     made: MadeInputs = program.made()
     return made
-
-
-def opened(path: Path) -> Any:
-    """Return the program that a file holds: a `CapturedProgram` or an `OnnxFileProgram`; InputError if none."""
-    return CapturedProgram(read_program(path)) if path.suffix in FORMATS else OnnxFileProgram(read_onnx(path))
 
 
 def with_findings(report: InspectionReport, comparison: PairedPrograms) -> InspectionReport:

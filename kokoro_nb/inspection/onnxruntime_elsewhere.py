@@ -3,7 +3,7 @@
     python -I onnxruntime_elsewhere.py FOLDER
 
 FOLDER holds ``request.json``, a list of models with whether they are optimised, and ``inputs.npz``. For each model its
-outputs are written, and at last ``answer.json``: the version, and for each model the names or why it does not run.
+outputs are written, and at last ``answer.json``: for each model the names or why it does not run.
 """
 
 import json
@@ -17,7 +17,7 @@ def _serve(folder: Path) -> None:
 
     with np.load(folder / "inputs.npz") as saved:
         inputs = {name: saved[name] for name in saved.files}
-    answer: dict = {"version": onnxruntime.__version__, "models": []}
+    answer: list = []
     for number, (path, optimised) in enumerate(json.loads((folder / "request.json").read_text(encoding="utf-8"))):
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
@@ -29,7 +29,7 @@ def _serve(folder: Path) -> None:
             wanted = {one.name for one in session.get_inputs()}
             results = session.run(None, {name: value for name, value in inputs.items() if name in wanted})
         except Exception as error:  # its exceptions share no class
-            answer["models"].append({"stopped": str(error)})
+            answer.append({"stopped": str(error)})
             continue
         kept = {
             one.name: value
@@ -37,7 +37,7 @@ def _serve(folder: Path) -> None:
             if isinstance(value, np.ndarray) and value.dtype.kind in "fiub"
         }
         np.savez(folder / f"outputs_{number}.npz", *kept.values())
-        answer["models"].append({"names": list(kept)})
+        answer.append({"names": list(kept)})
     (folder / "answer.json").write_text(json.dumps(answer), encoding="utf-8")
 
 

@@ -70,10 +70,9 @@ class OtherVersion:
 
         with tempfile.TemporaryDirectory() as room:
             folder = Path(room)
-            paths = [str(folder / f"model_{number}.onnx") for number in range(len(models))]
-            for path, (model, _) in zip(paths, models, strict=True):
+            request = [(str(folder / f"model_{place}.onnx"), optimised) for place, (_, optimised) in enumerate(models)]
+            for (path, _), (model, _) in zip(request, models, strict=True):
                 onnx.save(model, path)
-            request = [[path, optimised] for path, (_, optimised) in zip(paths, models, strict=True)]
             (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
             np.savez(folder / "inputs.npz", **dict(inputs))  # type: ignore[arg-type]  # a name is no option here
             done = run_apart(["-I", onnxruntime_elsewhere.__file__, room], self.python, PATIENCE)
@@ -82,7 +81,7 @@ class OtherVersion:
             if not (folder / "answer.json").exists():
                 raise InputError(f"{self.label} in {self.python} crashes on the file: {done.last_line[:200]}")
             answer = json.loads((folder / "answer.json").read_text(encoding="utf-8"))
-            return [_outputs(folder / f"outputs_{place}.npz", one) for place, one in enumerate(answer["models"])]
+            return [_outputs(folder / f"outputs_{place}.npz", one) for place, one in enumerate(answer)]
 
 
 def _outputs(path: Path, answer: Mapping[str, Any]) -> dict[str, Value] | InputError:
@@ -115,19 +114,22 @@ def second_opinion(
     tuple of str
         How far the outputs of the two are apart, in sentences.
     """
-    wrong = _wrong_nodes(seen, findings)
+    found = {finding.key for finding in findings}
+    pairs = zip(seen.nodes, seen.judgements, strict=False)
+    wrong = [node for node, one in pairs if one.verdict == "fail" and node.key in found][:SHOWN_ALONE]
+    places = {node.key: node for node in wrong}
     names = [name for node in wrong for name in (*node.reads, *node.outputs)]
-    inner = [name for name in dict.fromkeys(names) if name not in seen.file.constants and name not in seen.inputs]
-    models = [(seen.file.model, False), (seen.file.model, True), (tapped(seen.file.model, inner), False)]
+    inner = [name for name in names if name not in seen.file.constants and name not in seen.inputs]
+    model, ends = seen.file.model, [one.name for one in seen.file.model.graph.output]
     try:
-        plain, optimised, inside = other.run(models[: 3 if inner else 2], seen.inputs) + ([] if inner else [{}])
+        inside, optimised = other.run(
+            [(tapped(model, dict.fromkeys([*ends, *inner])), False), (model, True)], seen.inputs
+        )
     except InputError as error:
         return findings, (f"The other version says nothing: {error}",)
-    stopped = next((one for one in (plain, inside) if isinstance(one, InputError)), None)
-    if isinstance(plain, InputError) or isinstance(inside, InputError):
-        return findings, (f"{other.label} does not run the file: {stopped}",)
-    values = {**seen.inputs, **inside}
-    places = {node.key: node for node in wrong}
+    if isinstance(inside, InputError):
+        return findings, (f"{other.label} does not run the file: {inside}",)
+    plain, values = {name: inside[name] for name in ends if name in inside}, {**seen.inputs, **inside}
     judged = []
     for finding in findings:
         if finding.key in places:
@@ -137,13 +139,6 @@ def second_opinion(
         else:
             judged.append(finding)
     return tuple(judged), _apart(seen, plain, other.label, mine)
-
-
-def _wrong_nodes(seen: FileRun, findings: tuple[InspectionFinding, ...]) -> list[OnnxNode]:
-    """Return the first nodes of the outer graph that rounding does not explain."""
-    found = {finding.key for finding in findings}
-    pairs = zip(seen.nodes, seen.judgements, strict=False)
-    return [node for node, one in pairs if one.verdict == "fail" and node.key in found][:SHOWN_ALONE]
 
 
 def _at_node(

@@ -16,6 +16,7 @@ import numpy as np
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.compared_constants import differing, largest_change, same_weight
 from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram, by_name
+from kokoro_nb.inspection.input_maker import varied
 from kokoro_nb.inspection.value_sketch import ValueSketch, nearest, sketches
 from kokoro_nb.inspection.value_types import Arrays
 
@@ -50,15 +51,15 @@ class PairedValues:
     limit: float = APART
 
     @classmethod
-    def of(cls, reference: ComparedProgram, candidate: ComparedProgram, inputs: Sequence[Arrays]) -> Self:
+    def of(cls, reference: ComparedProgram, candidate: ComparedProgram, given: Arrays) -> Self:
         """Compute two programs in float64 and pair their values; none where the candidate draws at random.
 
         Parameters
         ----------
         reference, candidate : ComparedProgram
             The programs.
-        inputs : sequence of mapping
-            Inputs of `candidate`; three sets or more, so that no two values are alike by chance.
+        given : mapping
+            Inputs of `candidate`. Two variations are computed as well, so that no two values are alike by chance.
 
         Raises
         ------
@@ -68,9 +69,10 @@ class PairedValues:
         if reference.drawing:
             words = "draws at random, so that two files cannot be compared; give the noise as an input"
             raise InputError(f"{reference.drawing} {words}.")
+        inputs = [given, varied(given, 1), varied(given, 2)]
         if candidate.drawing:
             return cls(reference, candidate, {}, {}, {}, {}, {}, inputs)
-        known = sketches(reference, [same_inputs(reference, candidate, one) for one in inputs])
+        known = sketches(reference, [by_name(reference.inputs, one, reference.label) for one in inputs])
         own = sketches(candidate, inputs)
         first = {name: near for name, (near, _) in nearest(known, known).items()}
         pairs, back = nearest(own, known), nearest(known, own)
@@ -155,9 +157,11 @@ class PairedValues:
         A channel with the other sign has elements of the same sizes, so that in any order they look the same.
         """
         for node in self.candidate.nodes:
-            others = [one for one in self.counterparts(node, whole=True) if self._reads_alike(node, one)]
-            changed = [next(differing(one, node), None) is not None for one in others]
-            if others and all(changed) and all(self._is_another(node, one) for one in others):
+            like = [one for one in self.counterparts(node, whole=True) if dict(one.attributes) == dict(node.attributes)]
+            like = [one for one in like if len(one.reads) == len(node.reads)]
+            others = [one for one in like if self.differs(node.reads, one.reads) <= SAME]
+            changed = all(next(differing(one, node), None) is not None for one in others)
+            if others and changed and all(self._is_another(node, one) for one in others):
                 yield node
 
     def _is_another(self, node: ComparedNode, other: ComparedNode) -> bool:
@@ -167,11 +171,6 @@ class PairedValues:
         """
         apart = self.differs(node.outputs, other.outputs)
         return apart > OTHER or (apart > SAME and largest_change(other, node) > REPLACED)
-
-    def _reads_alike(self, node: ComparedNode, other: ComparedNode) -> bool:
-        if dict(node.attributes) != dict(other.attributes) or len(node.reads) != len(other.reads):
-            return False
-        return self.differs(node.reads, other.reads) <= SAME
 
     def differs(self, names: Sequence[str], others: Sequence[str]) -> float:
         """Return how far values are from others, element by element; infinite where one is not known."""
@@ -193,7 +192,9 @@ class PairedValues:
 
     def _begins(self, node: ComparedNode) -> bool:
         """Return whether the reference has the inputs of a node and not its result."""
-        read = [self.pairs[name][1] for name in node.reads if name in self.pairs and not self._is_flag_alone(name)]
+        near = {name: self.pairs[name][1] for name in node.reads if name in self.pairs}
+        # flags that the reference has not may say the opposite there
+        read = [apart for name, apart in near.items() if apart <= self.limit or not self.own[name].flags]
         given = [name for name in node.outputs if name in self.pairs]
         if not given or not read or any(apart > (EXACTLY if self.limit == EXACT else self.limit) for apart in read):
             return False  # of what is made of integers alone it is not known whether they are the same
@@ -201,10 +202,6 @@ class PairedValues:
             return False  # a quantised file of one that is not
         apart = self.pairs[given[0]][1]
         return apart > np.maximum(self.limit, np.minimum(TIMES * np.max(read, initial=SAME), REPLACED))
-
-    def _is_flag_alone(self, name: str) -> bool:
-        """Return whether a value is made of flags that the reference has not: it may say the opposite there."""
-        return self.own[name].flags and self.pairs[name][1] > self.limit
 
     def counterparts(self, node: ComparedNode, whole: bool = False) -> list[ComparedNode]:
         """Return the nodes of the reference that read the same, those of the same operator first.
@@ -246,22 +243,6 @@ class PairedValues:
     def is_missing(self, node: ComparedNode) -> bool:
         """Return whether the candidate has nothing like the result of a node of the reference."""
         return any(self.back[name][1] > self.limit for name in node.outputs if name in self.back)
-
-
-def same_inputs(reference: ComparedProgram, candidate: ComparedProgram, inputs: Arrays) -> dict[str, np.ndarray]:
-    """Return inputs of `candidate` under the names of `reference`: by name if it has the same, else in order.
-
-    Raises
-    ------
-    InputError
-        If the two do not take the same number of inputs.
-    """
-    if len(reference.inputs) != len(inputs):
-        raise InputError(
-            f"{reference.label} takes {len(reference.inputs)} inputs, {candidate.label} {len(inputs)}; they cannot be "
-            "compared."
-        )
-    return by_name(reference.inputs, inputs)
 
 
 def plain_name(operator: str) -> str:

@@ -12,11 +12,14 @@ from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.diagnosed_file import diagnosed_file
+from kokoro_nb.inspection.references import exported_reference
 from kokoro_nb.locate.bisected_diagnosis import bisected_diagnosis
+from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.interface_faults import RANDOM
 from kokoro_nb.locate.investigation import investigate, reference_trace
-from kokoro_nb.locate.paired_programs import PartingPoint, other_program, parting
+from kokoro_nb.locate.output_error import OutputError
+from kokoro_nb.locate.paired_programs import other_program, parting
 from kokoro_nb.locate.refusal import failed_diagnosis, supplied
 from kokoro_nb.locate.remedies import as_the_reference, exported_anew, with_noise_as_input
 from kokoro_nb.locate.subject import Subject
@@ -124,21 +127,21 @@ def diagnose(
     subject = Subject(runtime, candidate, candidate, inputs, folder, limit)
     if artefact is not None:
         if reference is not None and not isinstance(reference, Trace):
-            subject = replace(subject, healthy=_reference_program(reference, inputs))
+            subject = replace(subject, healthy=exported_reference(reference, inputs))
         found = diagnosed_file(subject, artefact)
         if not remedies or not found.culprits:
             return found
         found = replace(found, remedies=(exported_anew(runtime, candidate, inputs, found.output),))
         return _cured_as_well(found, runtime, candidate, inputs, folder)
     if pair is not None:
-        healthy, given = _reference_program(*pair), pair[1]
-        parted = parting(healthy, given, candidate, inputs, runtime.name)
+        healthy, given = exported_reference(*pair), pair[1]
+        culprit, output = parting(healthy, given, candidate, inputs, runtime.name)
         # what rounding costs matters where it is more than what the rewriting does
-        bearable = limit if limit is not None or not parted.matters else parted.output.of_peak
+        bearable = limit if limit is not None or output.verdict == "pass" else output.of_peak
         found = _examined(replace(subject, limit=bearable), reference, method, precision, remedies)
         right = found.output is not None and found.output.verdict == "pass"
-        if found.verdict != "fail" or (right and parted.culprit is not None):
-            found = _rewritten(found, parted, runtime, healthy, given)
+        if found.verdict != "fail" or (right and culprit is not None):
+            found = _rewritten(found, culprit, output, runtime, healthy, given)
             return _cured_as_well(found, runtime, healthy, given, folder) if remedies else found
     found = _examined(subject, reference, method, precision, remedies)
     right = not found.culprits and (found.output is None or found.output.verdict == "pass")
@@ -175,7 +178,8 @@ def _examined(subject: Subject, reference: Any, method: Method, precision: Preci
     if delegate:
         hidden = f"the operators that {delegate} computes are inside its delegate, which shows no results"
     if method == "bisection" or (method == "auto" and hidden):
-        compared = _compared_with(candidate, inputs, reference)
+        known = None if reference is None else _right(candidate, inputs, reference, precision)[0]
+        compared = _compared_with(candidate, known)
         subject = replace(subject, candidate=compared, healthy=compared)
         return bisected_diagnosis(subject, hidden if method == "auto" else "as requested")
     known, healthy = _right(candidate, inputs, reference, precision)
@@ -188,27 +192,21 @@ def _examined(subject: Subject, reference: Any, method: Method, precision: Preci
     if method == "auto" and traced.verdict == "unknown" and (missing or found.probe.changed):
         why = f"{missing} operators could not be captured by tracing, and none of the others is wrong"
         why = found.probe.statement if found.probe.changed else why
-        compared = _compared_with(candidate, inputs, None if reference is None else known)
+        compared = _compared_with(candidate, None if reference is None else known)
         return bisected_diagnosis(replace(subject, candidate=compared), why, traced)
     return traced
 
 
-def _reference_program(program: Any, given: Arrays) -> Exported:
-    """Return what a program is compared with, on inputs of its own."""
-    healthy = as_exported(program, given, "eager")
-    if isinstance(healthy, Failure):
-        raise InputError(f"The reference cannot be exported, so that nothing can be compared with it: {healthy}")
-    return healthy
-
-
-def _rewritten(alone: Diagnosis, found: PartingPoint, runtime: Backend, healthy: Exported, given: Arrays) -> Diagnosis:
+def _rewritten(
+    alone: Diagnosis, culprit: Culprit | None, output: OutputError, runtime: Backend, healthy: Exported, given: Arrays
+) -> Diagnosis:
     """Return the diagnosis of a program beside what it was rewritten from, which it is further from than the runtime.
 
     What is wrong on the runtime itself comes after where the two part; its effect on the output is that on an output
     that is wrong without it, and says nothing.
     """
-    if not found.matters:
-        return replace(alone, output=found.output)
+    if output.verdict == "pass":
+        return replace(alone, output=output)
     others = tuple(replace(one, effect=None, alone=None) for one in alone.culprits)
     names = ", ".join(one.tap.name for one in others if one.tap is not None)
     why = (
@@ -216,33 +214,30 @@ def _rewritten(alone: Diagnosis, found: PartingPoint, runtime: Backend, healthy:
         if others
         else "every operator of the export that was judged is right by itself, and the output is not the reference's"
     )
-    cure = as_the_reference(runtime, healthy, given, found.output)
-    changed = replace(alone, method="comparison", why=why, output=found.output, remedies=(cure,))
-    if found.culprit is None:
-        statement = f"The program and its reference part, and at which operator is not seen: {found.output}."
+    cure = as_the_reference(runtime, healthy, given, output)
+    changed = replace(alone, method="comparison", why=why, output=output, remedies=(cure,))
+    if culprit is None:
+        statement = f"The program and its reference part, and at which operator is not seen: {output}."
         return replace(changed, verdict="unknown", statement=statement)
-    where = found.culprit.tap and found.culprit.tap.name
-    statement = f"At {where} the program parts from its reference: {found.culprit.channels}; {found.output}."
-    return replace(changed, verdict="fail", culprits=(found.culprit, *others), statement=statement)
+    where = culprit.tap and culprit.tap.name
+    statement = f"At {where} the program parts from its reference: {culprit.channels}; {output}."
+    return replace(changed, verdict="fail", culprits=(culprit, *others), statement=statement)
 
 
 def _right(candidate: Exported, inputs: Arrays, reference: Any, precision: Precision) -> tuple[Trace, Exported]:
     if isinstance(reference, Trace):
         return reference, candidate
-    healthy = candidate if reference is None else _reference_program(reference, inputs)
+    healthy = candidate if reference is None else exported_reference(reference, inputs)
     return reference_trace(healthy, inputs, EAGER[precision]), healthy
 
 
-def _compared_with(candidate: Exported, inputs: Arrays, reference: Any) -> Exported:
+def _compared_with(candidate: Exported, known: Trace | None) -> Exported:
     """Return `candidate` for bisection against the operators of the reference; both have to have the same ones."""
-    if reference is None or candidate.named_by is not None:
+    if known is None or candidate.named_by is not None:
         return candidate
-    traced = isinstance(reference, Trace)
-    meaning = reference.meaning if traced else _reference_program(reference, inputs).specification
-    if not isinstance(meaning, Specification):
-        raise InputError("The reference does not say what its operators compute; take it from reference_trace.")
+    meaning = known.meaning
     names = [operator.name for operator in candidate.specification.operators]
-    if [operator.name for operator in meaning.operators] != names:
+    if not isinstance(meaning, Specification) or [operator.name for operator in meaning.operators] != names:
         raise InputError(
             "The reference has other operators than the program, so that bisection cannot compare their parts; "
             "leave the reference out, or use a backend that shows its operators."

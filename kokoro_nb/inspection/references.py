@@ -2,18 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kokoro_nb.backends.base import Failure
-from kokoro_nb.backends.exported import Exported, export_program
-from kokoro_nb.backends.signature import example_inputs
+from kokoro_nb.backends.exported import Exported, as_exported
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.compared_program import ComparedProgram, by_name, of_exported, of_onnx
+from kokoro_nb.inspection.captured_program import CapturedProgram
+from kokoro_nb.inspection.compared_program import ComparedProgram, by_name, of_exported
 from kokoro_nb.inspection.formats import FORMATS, read_program
-from kokoro_nb.inspection.onnx_file import OnnxFile, read_onnx
+from kokoro_nb.inspection.onnx_file import read_onnx
+from kokoro_nb.inspection.onnx_file_program import OnnxFileProgram
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +24,7 @@ class Reference:
 
     Attributes
     ----------
-    what : OnnxFile, RunnableProgram, Exported or torch.nn.Module
+    what : OnnxFileProgram, CapturedProgram, Exported or torch.nn.Module
         A module is exported once the inputs are known.
     label : str
         What it is called in a sentence.
@@ -46,10 +48,7 @@ class Reference:
         import torch
 
         if isinstance(against, str | Path):
-            if Path(against).suffix in FORMATS:
-                return cls(read_program(against), Path(against).name)
-            file = read_onnx(against)
-            return cls(file, file.path.name)
+            return cls(opened(Path(against)), Path(against).name)
         what, inputs = against if isinstance(against, tuple) and len(against) == 2 else (against, None)
         if not isinstance(what, torch.nn.Module | Exported) or not isinstance(inputs, Mapping | None):
             raise InputError(
@@ -70,48 +69,26 @@ class Reference:
         """
         if isinstance(self.what, Exported):
             return of_exported(self.what, self.label)
-        if isinstance(self.what, OnnxFile):
-            return of_onnx(self.what)
         if not hasattr(self.what, "forward"):
             return self.what.compared()
-        names = list(self.inputs) if self.inputs is not None else _parameters(self.what)
-        if len(names) != len(inputs):
-            raise InputError(
-                f"{self.label} takes {len(names)} inputs, the file {len(inputs)}; they cannot be compared."
-            )
-        exported = export_program(self.what.eval(), example_inputs(self.what, by_name(names, inputs)))
-        if isinstance(exported, Failure):
-            raise InputError(f"{self.label} cannot be exported with the inputs of the file: {exported}")
-        return of_exported(exported, self.label)
+        names = list(self.inputs or signature(self.what.forward).parameters)[: len(inputs)]  # the others have defaults
+        return of_exported(exported_reference(self.what.eval(), by_name(names, inputs, self.label)), self.label)
 
 
-def _parameters(module: Any) -> list[str]:
-    """Return the names of a forward's parameters that have no default."""
-    from inspect import signature
+def exported_reference(program: Any, inputs: Mapping[str, Any]) -> Exported:
+    """Return what is right exported with these inputs.
 
-    parameters = signature(module.forward).parameters.values()
-    return [one.name for one in parameters if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD]
-
-
-def three_sets(inputs: Mapping[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
-    """Return the inputs and two variations, so that no two values are alike by chance."""
-    return [dict(inputs), varied(inputs, 1), varied(inputs, 2)]
-
-
-def varied(inputs: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
-    """Return other inputs of the same shapes: floats drawn at the level of those given, integers in another order.
-
-    Integers that are all the same have no other order: every second one is 0 then.
+    Raises
+    ------
+    InputError
+        If it does not take them, or cannot be exported.
     """
-    draw = np.random.default_rng(seed)
-    found = {}
-    for name, array in inputs.items():
-        if array.dtype.kind == "f" and array.size > 1:
-            noise = draw.standard_normal(array.shape)
-            found[name] = (float(array.mean()) + (float(array.std()) or 1.0) * noise).astype(array.dtype)
-        elif array.dtype.kind in "iu" and array.size > 1:
-            flat = array.reshape(-1) * (np.arange(array.size) % 2 if np.ptp(array) == 0 else 1)
-            found[name] = draw.permuted(flat).reshape(array.shape).astype(array.dtype)
-        else:
-            found[name] = array
-    return found
+    exported = as_exported(program, inputs, "eager")
+    if isinstance(exported, Failure):
+        raise InputError(f"The reference cannot be exported, so that nothing can be compared with it: {exported}")
+    return exported
+
+
+def opened(path: Path) -> Any:
+    """Return the program that a file holds: a `CapturedProgram` or an `OnnxFileProgram`; InputError if none."""
+    return CapturedProgram(read_program(path)) if path.suffix in FORMATS else OnnxFileProgram(read_onnx(path))

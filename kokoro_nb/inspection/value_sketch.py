@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from kokoro_nb.inspection.compared_program import ComparedProgram
+from kokoro_nb.inspection.semantics.onnx_call import widened
 from kokoro_nb.inspection.value_types import Value
 from kokoro_nb.markup import number
 
@@ -37,7 +38,8 @@ class ValueSketch:
     @classmethod
     def of(cls, value: np.ndarray) -> "ValueSketch":
         """Return what a value is known by on one set of inputs."""
-        return cls(value.size, _points(value), _images(value))
+        places = np.linspace(0, value.size - 1, POINTS).round().astype(int)
+        return cls(value.size, np.sort(value, axis=None)[places], _images(value))
 
     @classmethod
     def joined(cls, parts: Sequence["ValueSketch"]) -> "ValueSketch":
@@ -86,13 +88,10 @@ def sketches(program: ComparedProgram, inputs: Sequence[Mapping[str, np.ndarray]
             parts.setdefault(name, []).append(ValueSketch.of(value.astype(np.float64, copy=False)))
 
     for one in inputs:
+        for name, value in one.items():
+            note(name, widened(value))
         program.compute(one, note)
     return {name: ValueSketch.joined(each) for name, each in parts.items() if len(each) == len(inputs)}
-
-
-def _points(value: np.ndarray) -> np.ndarray:
-    ordered = np.sort(value, axis=None)
-    return ordered[np.linspace(0, ordered.size - 1, POINTS).round().astype(int)]
 
 
 def _images(value: np.ndarray) -> np.ndarray:
@@ -114,49 +113,41 @@ def _signs(count: int) -> np.ndarray:
 
 def nearest(values: Mapping[str, ValueSketch], others: Mapping[str, ValueSketch]) -> dict[str, tuple[str, float]]:
     """Return for each value the name of the nearest of the others, and how far it is."""
-    by_size: dict[tuple[int, int], list[str]] = {}
+    by_size: dict[int, list[str]] = {}
     for name, one in others.items():
-        by_size.setdefault((one.size, len(one.points)), []).append(name)
+        by_size.setdefault(one.size, []).append(name)
     tables = {size: np.stack([others[name].points for name in names]) for size, names in by_size.items()}
-    found = {}
+    found = dict.fromkeys(values, ("", float("inf")))
     for name, one in values.items():
-        size = (one.size, len(one.points))
-        names = by_size.get(size, [])
-        if names:  # the ten nearest by the plain difference, and of those the nearest by the exact one
+        if names := by_size.get(one.size):  # the ten nearest by the plain difference, and of those by the exact one
             with np.errstate(invalid="ignore"):
-                apart = np.abs(tables[size] - one.points).max(axis=1)
-            near = [names[k] for k in np.argsort(apart, kind="stable")[:10]] + [
-                names[k] for k in np.flatnonzero(np.isnan(apart))
-            ]
-            found[name] = min(((other, one.distance(others[other])) for other in near), key=lambda pair: pair[1])
-        else:
-            found[name] = ("", float("inf"))
+                apart = np.abs(tables[one.size] - one.points).max(axis=1)
+            near = {*np.argsort(apart, kind="stable")[:10].tolist(), *np.flatnonzero(np.isnan(apart)).tolist()}
+            pairs = ((names[k], one.distance(others[names[k]])) for k in sorted(near))
+            found[name] = min(pairs, key=lambda pair: pair[1])
     return found
 
 
 def scaled(value: ValueSketch, right: ValueSketch, limit: float = 1e-3) -> list[str]:
     """Say so if the value is the right one times a number, or plus one, up to a share of the level."""
     factor = factor_of(value, right, limit)
-    if factor == 0:
-        return ["its result is 0"]
     if factor is not None:
-        return [f"its result is exactly {number(factor)} times what it is there"]
-    if value.size != right.size or not (np.isfinite(value.points).all() and np.isfinite(right.points).all()):
-        return []
-    shift = float((value.points - right.points).mean())
-    if right.points.any() and np.abs(value.points - right.points - shift).max() <= limit * abs(shift):
-        return [f"its result is what it is there plus {number(shift)}"]
-    return []
+        return [f"its result is exactly {number(factor)} times what it is there" if factor else "its result is 0"]
+    with np.errstate(invalid="ignore"):
+        apart = value.points - right.points
+        shift = float(apart.mean())
+        same = shift and value.size == right.size and np.abs(apart - shift).max() <= limit * abs(shift)
+    return [f"its result is what it is there plus {number(shift)}"] if same and right.points.any() else []
 
 
 def factor_of(value: ValueSketch, right: ValueSketch, limit: float = 1e-3) -> float | None:
     """Return by which number one value is the other; None if by none, or by one so near 1 that it explains nothing."""
-    if value.size != right.size or not (np.isfinite(value.points).all() and np.isfinite(right.points).all()):
-        return None
     level = float(np.sqrt(np.square(right.points).mean()))
-    if level and not value.points.any():
+    if value.size != right.size or not level:
+        return None
+    if not value.points.any():
         return 0.0
-    factor = float(value.points @ right.points / (right.points @ right.points)) if level else 0.0
-    room = limit * level * np.minimum(np.abs(factor), np.abs(factor - 1))
-    same = level and np.abs(value.points - factor * right.points).max() < room
-    return factor if same else None
+    with np.errstate(invalid="ignore"):
+        factor = float(value.points @ right.points / (right.points @ right.points))
+        room = limit * level * np.minimum(np.abs(factor), np.abs(factor - 1))
+        return factor if np.abs(value.points - factor * right.points).max() < room else None

@@ -7,7 +7,6 @@ again before the output.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -31,28 +30,9 @@ PADDED: Name = "padding leaking through statistics"
 PARTED = 1e-5  # of the peak of an output: what float32 could not show
 
 
-@dataclass(frozen=True)
-class PartingPoint:
-    """What the comparison found.
-
-    Attributes
-    ----------
-    culprit : Culprit or None
-        Where the program parts from the reference; None if its outputs are those of the reference.
-    output : OutputError
-        How far the output is off, on the part that both have.
-    """
-
-    culprit: Culprit | None
-    output: OutputError
-
-    @property
-    def matters(self) -> bool:
-        """Whether the output is further from the reference's than float32 could hide."""
-        return self.output.verdict != "pass"
-
-
-def parting(reference: Exported, given: Arrays, candidate: Exported, inputs: Arrays, backend: str) -> PartingPoint:
+def parting(
+    reference: Exported, given: Arrays, candidate: Exported, inputs: Arrays, backend: str
+) -> tuple[Culprit | None, OutputError]:
     """Compare a program with the one that it was rewritten from.
 
     Parameters
@@ -64,6 +44,13 @@ def parting(reference: Exported, given: Arrays, candidate: Exported, inputs: Arr
         beginning: the valid part of a buffer.
     backend : str
         On which the program runs.
+
+    Returns
+    -------
+    Culprit or None
+        Where the program parts from the reference; None if its outputs are those of the reference, or it is not seen.
+    OutputError
+        How far the output is off, on the part that both have; it passes where float32 could hide that.
 
     Raises
     ------
@@ -81,39 +68,28 @@ def parting(reference: Exported, given: Arrays, candidate: Exported, inputs: Arr
     known = {name: value for name, (_, value) in seen.items()}
     limits = dict.fromkeys(known, OutputLimit(PARTED, "what float32 may hide"))
     output = worst_output(known, {name: value for name, (value, _) in seen.items()}, limits)
-    if not PartingPoint(None, output).matters:
-        return PartingPoint(None, output)
-    common = {tap.name for tap in own.taps if _occurs(tap, right)}
-    parted = [tap for tap in own.taps if tap.name not in common and tap.name in _reaching(own, common)]
-    if not parted:
-        return PartingPoint(None, output)
-    return PartingPoint(_culprit(parted, right, own, candidate, backend), output)
+    parted = [] if output.verdict == "pass" else _parted(own, right)
+    return (_culprit(parted, right, own, candidate, backend) if parted else None), output
 
 
 def _culprit(parted: list[Tap], right: Trace, own: Trace, candidate: Exported, backend: str) -> Culprit:
     """Return the first that has a counterpart in the reference, with those before it that have none."""
-    twins = {tap.name: tap for tap in right.taps}
-    comparable = [place for place, tap in enumerate(parted) if _comparable(tap, twins.get(tap.name))]
-    if not comparable:  # what gives an output has that of the reference as its counterpart
-        ends = {place: name for place, tap in enumerate(parted) if (name := _gives(tap, own))}
-        made = {name: _gives_tap(right, name) for name in ends.values()}
-        twins |= {parted[place].name: twin for place, name in ends.items() if (twin := made[name])}
-        comparable = [place for place, tap in enumerate(parted) if _comparable(tap, twins.get(tap.name))]
-    place = comparable[0] if comparable else 0
+    twins = _twins(parted, right, own)
+    place = next((place for place, tap in enumerate(parted) if tap.name in twins), 0)
     twin = twins.get(parted[place].name)
-    if twin is not None and _comparable(parted[place], twin):
+    if twin is not None:
         place, twin = _producer(parted, place, twin, right)
     tap = parted[place]
     source = candidate.specification.source_line(tap.name)
     candidates = (tap.name, *(one.name for one in reversed(parted[:place])))
-    if twin is None or not _comparable(tap, twin):
+    if twin is None:
         reason = "the reference has no operator of that name"
         return Culprit("divergence", "fail", backend, tap, candidates, source=source, reason=reason)
     given, expected = _valid(np.asarray(tap.value), np.asarray(twin.value))
-    with np.errstate(invalid="ignore"):
-        wrong = ~np.isclose(given, expected, rtol=0, atol=SAME * peak_of(expected), equal_nan=True)
-        largest = peak_of(given.astype(np.float64) - expected)
     double, exact = given.astype(np.float64), expected.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        wrong = ~np.isclose(double, exact, rtol=0, atol=SAME * peak_of(expected), equal_nan=True)
+        largest = peak_of(double - exact)
     error = LocalError(tap.operator, largest, peak_of(expected), float("inf"), wrong, double, exact, ())
     values = {**own.values, **{f"{INPUT}{name}": value for name, value in own.inputs.items()}}
     evidence = Evidence(error, {one: np.asarray(values[one]) for one in tap.operator.inputs if one in values})
@@ -123,6 +99,21 @@ def _culprit(parted: list[Tap], right: Trace, own: Trace, candidate: Exported, b
     causes = (*padded, *_structural(tap, twin, right, own), *_moved(given, expected), *others)
     about = {"candidates": candidates, "mechanisms": causes, "source": source}
     return wrong_operator(evidence, backend, tap=tap, ratio=None, **about)
+
+
+def _twins(parted: list[Tap], right: Trace, own: Trace) -> dict[str, Tap]:
+    """Return the counterparts of operators: those of their names, else of what gives an output what gives it there."""
+    named = {tap.name: tap for tap in right.taps}
+    found = {tap.name: named[tap.name] for tap in parted if _axes(tap) == _axes(named.get(tap.name))}
+    if found:
+        return found
+    makers = {_gives(tap, right): tap for tap in right.taps}
+    pairs = ((tap, makers.get(_gives(tap, own))) for tap in parted if _gives(tap, own))
+    return {tap.name: twin for tap, twin in pairs if twin is not None and _axes(tap) == _axes(twin)}
+
+
+def _axes(tap: Tap | None) -> int:
+    return -1 if tap is None else len(tap.operator.shape)
 
 
 def _producer(parted: list[Tap], place: int, twin: Tap, right: Trace) -> tuple[int, Tap]:
@@ -143,10 +134,6 @@ def _gives(tap: Tap, trace: Trace) -> str:
     return next((name for name, made in trace.outputs.items() if np.array_equal(value, made, equal_nan=True)), "")
 
 
-def _gives_tap(trace: Trace, output: str) -> Tap | None:
-    return next((tap for tap in reversed(trace.taps) if _gives(tap, trace) == output), None)
-
-
 def _structural(tap: Tap, twin: Tap, right: Trace, own: Trace) -> Iterator[Mechanism]:
     """Yield what the two programs themselves say: other sizes, or a constant where the reference reads an input."""
     longer = [
@@ -158,7 +145,7 @@ def _structural(tap: Tap, twin: Tap, right: Trace, own: Trace) -> Iterator[Mecha
         valid = f"the valid part of what {tap.name} is given is right, and the valid part of what it gives is not"
         words = "what stands behind the valid part takes part in it"
         yield Mechanism(PADDED, words, (valid, *longer), explained=1.0)
-    lost = sorted({one.removeprefix(INPUT) for one in right.inputs} - {one.removeprefix(INPUT) for one in own.inputs})
+    lost = sorted(set(right.inputs) - set(own.inputs))
     constants = [one for one in tap.operator.inputs if one.startswith(CONSTANT) and one not in twin.operator.inputs]
     if lost and constants:
         text = f"the reference takes {', '.join(lost)} as an input, and here {constants[0]} stands in its place"
@@ -188,15 +175,15 @@ def _moved(given: np.ndarray, expected: np.ndarray) -> Iterator[Mechanism]:
             return
 
 
-def _reaching(trace: Trace, common: set[str]) -> set[str]:
+def _parted(own: Trace, right: Trace) -> list[Tap]:
     """Return the operators that reach a result of no use to anybody else by results that the reference has not."""
-    read = {one for tap in trace.taps for one in tap.operator.inputs}
-    found: set[str] = set()
-    for tap in reversed(trace.taps):
-        ends = tap.name not in read
-        if tap.name not in common and (ends or tap.name in found):
-            found |= {tap.name, *tap.operator.inputs}
-    return found
+    read = {one for tap in own.taps for one in tap.operator.inputs}
+    found, reaching = [], set[str]()
+    for tap in reversed(own.taps):
+        if (tap.name not in read or tap.name in reaching) and not _occurs(tap, right):
+            found.append(tap)
+            reaching |= set(tap.operator.inputs)
+    return found[::-1]
 
 
 def _occurs(tap: Tap, reference: Trace) -> bool:
@@ -205,13 +192,10 @@ def _occurs(tap: Tap, reference: Trace) -> bool:
     Where the reference calls the same operator by that name on what has the same names, no other result counts: a value
     that was masked there may stand in it unmasked, too.
     """
-    value = np.asarray(tap.value)
-    named = [one for one in reference.taps if one.name == tap.name]
-    if named and (named[0].op, named[0].operator.inputs) == (tap.op, tap.operator.inputs):
-        return _same(value, np.asarray(named[0].value))
-    if named and (value.dtype.kind != "f" or not value.size or value.min() == value.max()):
-        return _same(value, np.asarray(named[0].value))
-    return any(_same(value, np.asarray(one.value)) for one in (*named, *reference.taps))
+    value, named = np.asarray(tap.value), [one for one in reference.taps if one.name == tap.name]
+    alike = [(one.op, one.operator.inputs) for one in named] == [(tap.op, tap.operator.inputs)]
+    alone = alike or value.dtype.kind != "f" or not value.size or value.min() == value.max()
+    return any(_same(value, np.asarray(one.value)) for one in (named if named and alone else reference.taps))
 
 
 def _same(given: np.ndarray, expected: np.ndarray) -> bool:
@@ -223,10 +207,6 @@ def _same(given: np.ndarray, expected: np.ndarray) -> bool:
     if expected.dtype.kind not in "fc":
         return np.array_equal(given, expected)
     return bool(np.allclose(given, expected, rtol=0, atol=SAME * peak_of(expected), equal_nan=True))
-
-
-def _comparable(tap: Tap, twin: Tap | None) -> bool:
-    return twin is not None and len(tap.operator.shape) == len(twin.operator.shape)
 
 
 def _valid(given: np.ndarray, expected: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import kokoro_nb as nb
-from kokoro_nb.inspection.references import varied
+from kokoro_nb.inspection.input_maker import varied
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ it means in float64.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,8 @@ from kokoro_nb.backends.mil.saved_program import SavedProgram, load_program
 from kokoro_nb.backends.signature import TensorSpec, dtype_name
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram, Observe
-from kokoro_nb.inspection.formats.runnable_program import OperatorAlone, ProgramFacts, ProgramRun, drawn_inputs, fixed
-from kokoro_nb.inspection.input_maker import MadeInputs
-from kokoro_nb.inspection.semantics.onnx_call import widened
+from kokoro_nb.inspection.formats.runnable_program import OperatorAlone, ProgramFacts, ProgramRun, fixed
+from kokoro_nb.inspection.input_maker import MadeInputs, drawn_inputs
 from kokoro_nb.inspection.value_types import Arrays
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
 from kokoro_nb.traces.trace import Given, Substitute
@@ -192,25 +191,22 @@ class MilFile:
 
     def compared(self) -> ComparedProgram:
         """Return it for a comparison with another program."""
-
-        def compute(inputs: Arrays, observe: Observe) -> None:
-            for name, value in inputs.items():
-                observe(name, widened(value))
-            self._run(self._double, inputs, observe)
-
         nodes = []
         for index, one in enumerate(self.operators):
             operation, _ = self._places[one.name]
             reads = tuple(name.removeprefix(INPUT) for name in one.inputs if not name.startswith(CONSTANT))
-            held = {key: each for key, each in operation.inputs.items() if getattr(each, "val", None) is not None}
             whole = one.op.startswith("constexpr")  # integers and their scales, and nothing else
-            arrays = {key: np.asarray(each.val) for key, each in held.items()}
-            constants = tuple((held[key].name, each) for key, each in arrays.items() if whole or each.dtype.kind == "f")
-            texts = {key: each.tolist() for key, each in arrays.items() if each.dtype.kind in "ibU"}
+            held = {
+                key: (each.name, np.asarray(each.val))
+                for key, each in operation.inputs.items()
+                if getattr(each, "val", None) is not None
+            }
+            constants = tuple(each for each in held.values() if whole or each[1].dtype.kind == "f")
+            texts = {key: array.tolist() for key, (_, array) in held.items() if array.dtype.kind in "ibU"}
             nodes.append(ComparedNode(index, one.name, one.op, reads, (one.name,), constants, texts))
-        names = tuple(spec.name for spec in self.facts.inputs)
-        ends = tuple(self.facts.outputs.values())
-        return ComparedProgram(self.path.name, names, ends, tuple(nodes), compute, next(iter(self._plain.unseeded), ""))
+        names, ends = (spec.name for spec in self.facts.inputs), self.facts.outputs.values()
+        compute, drawing = partial(self._run, self._double), next(iter(self._plain.unseeded), "")
+        return ComparedProgram(self.path.name, tuple(names), tuple(ends), tuple(nodes), compute, drawing)
 
 
 def _given(operation: Any, inputs: Given, captured: Given) -> dict[str, Any]:

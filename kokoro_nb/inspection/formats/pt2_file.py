@@ -16,8 +16,8 @@ from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import TensorSpec, dtype_name
 from kokoro_nb.errors import InputError, one_line
 from kokoro_nb.inspection.compared_program import ComparedProgram, of_exported
-from kokoro_nb.inspection.formats.runnable_program import OperatorAlone, ProgramFacts, ProgramRun, drawn_inputs, fixed
-from kokoro_nb.inspection.input_maker import MadeInputs
+from kokoro_nb.inspection.formats.runnable_program import OperatorAlone, ProgramFacts, ProgramRun, fixed
+from kokoro_nb.inspection.input_maker import MadeInputs, drawn_inputs
 from kokoro_nb.inspection.value_types import Arrays
 from kokoro_nb.traces.operators import Operator
 from kokoro_nb.traces.trace import Given, Substitute
@@ -115,7 +115,7 @@ class Pt2File:
         if len(leaves) == len(self.exported.inputs):
             arrays = {spec.name: leaf.detach().numpy() for spec, leaf in zip(self.exported.inputs, leaves, strict=True)}
             return MadeInputs(arrays, dict.fromkeys(arrays, "the example that the file holds"))
-        return drawn_inputs(self.exported.inputs, seed)
+        return drawn_inputs(self.exported.inputs, seed, {})
 
     def run(self, inputs: Arrays) -> ProgramRun:
         """Run it operator by operator in PyTorch.
@@ -126,12 +126,9 @@ class Pt2File:
             If PyTorch stops.
         """
         captured: dict[str, np.ndarray] = {}
-
-        def observe(name: str, result: Any) -> None:
-            captured[name] = result.detach().numpy().copy()
-
+        specification = self.exported.specification
         try:
-            outputs = self.exported.specification.run(inputs, observe)
+            outputs = specification.run(inputs, lambda name, one: captured.update({name: one.detach().numpy().copy()}))
         except Exception as error:
             raise InputError(f"PyTorch stops on {self.path}: {one_line(error)}.") from error
         return ProgramRun(captured, outputs)

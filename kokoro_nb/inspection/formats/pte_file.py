@@ -1,7 +1,7 @@
 """ExecuTorch programs: run with the event tracer on, each instruction outside a delegate computed again in float64."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
 from operator import getitem
@@ -16,9 +16,9 @@ from kokoro_nb.backends.signature import TensorSpec
 from kokoro_nb.errors import InputError, one_line
 from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram, Observe
 from kokoro_nb.inspection.formats.pte_instructions import PteInstructions, Step
-from kokoro_nb.inspection.formats.runnable_program import OperatorAlone, ProgramFacts, ProgramRun, drawn_inputs
+from kokoro_nb.inspection.formats.runnable_program import OperatorAlone, ProgramFacts, ProgramRun
 from kokoro_nb.inspection.formats.xnnpack_graph import NONE, XnnDelegate, XnnValue
-from kokoro_nb.inspection.input_maker import MadeInputs
+from kokoro_nb.inspection.input_maker import MadeInputs, drawn_inputs
 from kokoro_nb.inspection.semantics.onnx_call import widened
 from kokoro_nb.inspection.value_types import Array, Arrays
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
@@ -47,15 +47,12 @@ class PteFile:
     ----------
     path : pathlib.Path
         The file.
-    program : executorch.exir.schema.Program
-        What is in it.
-    named : dict of str to bytes
-        Data that its delegates find by name.
+    instructions : PteInstructions
+        Its one chain of instructions.
     """
 
     path: Path
-    program: Any
-    named: Mapping[str, bytes] = field(default_factory=dict)
+    instructions: PteInstructions
 
     @classmethod
     def read(cls, path: Path) -> "PteFile":
@@ -83,17 +80,13 @@ class PteFile:
         if not program.execution_plan or len(program.execution_plan[0].chains) != 1:
             raise InputError(f"{path} holds no method of one chain of instructions.")
         entries = {} if held is None else held.pte_data
-        found = cls(path, program, {name: bytes(held.buffers[one.buffer_index]) for name, one in entries.items()})
+        named = {name: bytes(held.buffers[one.buffer_index]) for name, one in entries.items()}
+        found = cls(path, PteInstructions(program, named))
         try:
             _ = found.facts, found.compared()
         except (IndexError, KeyError, TypeError, AttributeError) as error:
             raise InputError(f"{path} is damaged: its instructions name values that it does not have.") from error
         return found
-
-    @cached_property
-    def instructions(self) -> PteInstructions:
-        """Its one chain of instructions."""
-        return PteInstructions(self.program, self.named)
 
     @property
     def operators(self) -> tuple[Operator, ...]:
@@ -248,10 +241,8 @@ class PteFile:
         """Return it for a comparison with another program; a delegate's own nodes stand in its place."""
         nodes: list[ComparedNode] = []
         for step in self.instructions.steps:
-            if isinstance(step.operator, XnnDelegate):
-                nodes += self._inside(step, step.operator, len(nodes))
-            else:
-                nodes += self._nodes(step, len(nodes))
+            inside = isinstance(step.operator, XnnDelegate)
+            nodes += (self._inside if inside else self._nodes)(step, len(nodes))
         names = tuple(spec.name for spec in self.facts.inputs)
         states = filter(None, map(self.instructions.last, sorted(self.instructions.states)))
         return ComparedProgram(
@@ -262,8 +253,6 @@ class PteFile:
         """Compute it in float64; each value inside of a delegate is observed as well."""
         wide = {name: widened(value) for name, value in inputs.items()}
         known: dict[str, Array] = {}
-        for name, value in wide.items():
-            observe(name, value)
         for step in self.instructions.steps:
             read = [one for one in step.sources.values() if not one.startswith(INPUT)]
             if step.operator is None or any(one not in known for one in read):
@@ -296,8 +285,9 @@ class PteFile:
         for index, name in enumerate(step.names, start):
             yield ComparedNode(index, self.facts.keys[name], step.label, reads, (name,), constants, known)
 
-    def _inside(self, step: Step, delegate: XnnDelegate, start: int) -> Iterator[ComparedNode]:
+    def _inside(self, step: Step, start: int) -> Iterator[ComparedNode]:
         """Yield the nodes of a delegate; the id of each is that of the delegate's instruction and its index."""
+        delegate: Any = step.operator
         names, caller = _names(step, delegate), self.facts.keys[step.names[0]]
         held = {number: one.data for number, one in delegate.values.items()}
         for one in delegate.inputs:

@@ -1,6 +1,6 @@
 """The instructions of an ExecuTorch program: what each calls, which values it reads, and whose memory they share."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -141,10 +141,13 @@ class PteInstructions:
         try:
             operator = FunctionalOperator(label, [self.torch_dtype(one) for one in results])
         except InputError as error:
-            reads = tuple(one for one in call.args if self.tensor(one) is not None and one not in results)
-            return Step(number, None, label, {}, results, reads, str(error))
+            given = tuple(one for one in call.args if self.tensor(one) is not None and one not in results)
+            return Step(number, None, label, {}, results, given, str(error))
         arguments = dict(zip((one.name for one in operator._schema.arguments), call.args, strict=False))
-        return Step(number, operator, label, arguments, results, tuple(self._read(arguments.values())))
+        reads: list[int] = []
+        for value in arguments.values():
+            self.argument(value, reads.append)
+        return Step(number, operator, label, arguments, results, tuple(reads))
 
     def _delegate(self, number: int, call: Any, made: Mapping[int, str]) -> Step:
         """Return a call of a delegate; one that is not known gives the last tensors that nothing before it has made."""
@@ -162,9 +165,8 @@ class PteInstructions:
                 reason += f"; {error}"
         given = [value for value, tensor in zip(call.args, tensors, strict=True) if tensor is not None]
         fresh = [value for value in given if self._constant(value) is None]
-        sources = [
-            self._source(value, made) for value in fresh[:-1]
-        ]  # what it reads comes first, and it gives something
+        # what it reads comes first, and it gives something
+        sources = [self._source(value, made) for value in fresh[:-1]]
         read = [k for k, one in enumerate(sources) if one is not None and self.count(one) == self.count(fresh[k])]
         results = tuple(fresh[max(read, default=-1) + 1 :])
         return Step(number, None, about.id, {}, results, tuple(one for one in given if one not in results), reason)
@@ -177,14 +179,6 @@ class PteInstructions:
         """Return what the file says of a tensor; None of any other value."""
         found = self.plan.values[value].val
         return found if type(found).__name__ == "Tensor" else None
-
-    def _read(self, values: Any) -> Iterator[int]:
-        for value in values:
-            found = self.plan.values[value].val
-            if type(found).__name__ == "Tensor":
-                yield value
-            elif type(found).__name__ in ("TensorList", "OptionalTensorList"):
-                yield from (one for one in found.items if one >= 0)
 
     def stored(self, value: int) -> np.ndarray | None:
         """Return a constant, or the zeros that a state starts with; None of what is computed."""
@@ -227,11 +221,9 @@ class PteInstructions:
             return [self.plan.values[one].val.int_val for one in found.items]
         if kind in ("DoubleList", "BoolList"):
             return list(found.items)
-        if kind == "Null":
-            return None
         if kind == "Double":
             return float(found.double_val)  # of an infinity ExecuTorch's reader makes a text
-        return next(iter(vars(found).values()))
+        return next(iter(vars(found).values()), None)
 
     def dtype(self, value: int) -> str:
         """Return the type of a tensor, as NumPy calls it."""

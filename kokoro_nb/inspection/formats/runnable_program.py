@@ -9,11 +9,9 @@ import numpy as np
 
 from kokoro_nb.backends.signature import TensorSpec
 from kokoro_nb.inspection.compared_program import ComparedProgram
-from kokoro_nb.inspection.input_maker import MadeInputs
+from kokoro_nb.inspection.input_maker import SIZES, MadeInputs
 from kokoro_nb.inspection.value_types import Arrays
 from kokoro_nb.traces.trace import Meaning
-
-OPEN = 16  # length of an axis that the file leaves open, where it has no example
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,23 +108,4 @@ class RunnableProgram(Meaning, Protocol):
 
 def fixed(shape: Iterable[Any]) -> tuple[int, ...]:
     """Return a shape with a number for each axis that the file leaves open."""
-    return tuple(int(size) if isinstance(size, int | np.integer) else OPEN for size in shape)
-
-
-def drawn_inputs(specs: tuple[TensorSpec, ...], seed: int, bounds: Mapping[str, int] | None = None) -> MadeInputs:
-    """Draw inputs of these shapes: floats of a standard normal, integers below a bound (2 where none is known)."""
-    draw = np.random.default_rng(seed)
-    arrays: dict[str, np.ndarray] = {}
-    how = {}
-    for spec in specs:
-        dtype = np.dtype(spec.dtype)
-        if dtype.kind == "b":
-            arrays[spec.name], words = np.ones(spec.shape, bool), "all true"
-        elif dtype.kind in "iu":
-            bound = (bounds or {}).get(spec.name, 2)
-            arrays[spec.name] = draw.integers(min(1, bound - 1), bound, spec.shape).astype(dtype)
-            words = f"integers below {bound}"
-        else:
-            arrays[spec.name], words = draw.standard_normal(spec.shape).astype(dtype), "normal, seed " + str(seed)
-        how[spec.name] = f"{words}, shape {spec.shape}"
-    return MadeInputs(arrays, how)
+    return tuple(int(size) if isinstance(size, int | np.integer) else SIZES[0] for size in shape)
