@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,10 @@ from kokoro_nb.errors import one_line
 from kokoro_nb.findings import Verdict
 from kokoro_nb.inspection.blame import Blame, InspectionFinding
 from kokoro_nb.inspection.compared_program import ComparedProgram
-from kokoro_nb.inspection.finding_scripts import Operators, program_operators
 from kokoro_nb.inspection.formats.runnable_program import ProgramRun, RunnableProgram
 from kokoro_nb.inspection.input_maker import MadeInputs
 from kokoro_nb.inspection.inspection_report import InspectionReport
-from kokoro_nb.inspection.judged_run import JudgedRun, node_findings
+from kokoro_nb.inspection.judged_run import JudgedRun, OperatorAlone, node_findings
 from kokoro_nb.inspection.node_judgement import NodeJudgement, NodeOutputError, is_finite, relative_noise
 from kokoro_nb.inspection.references import varied
 from kokoro_nb.inspection.value_types import Arrays, Tell, Value
@@ -79,6 +79,13 @@ class CapturedRun(JudgedRun):
         name = self.program.operators[judgement.index].name
         return not is_finite(self.program.run(varied(self.inputs, 1)).captured.get(name))
 
+    def alone(self, judgement: NodeJudgement, place: Path) -> OperatorAlone:
+        """Write an operator by itself: see `JudgedRun.alone`."""
+        name = self.program.operators[judgement.index].name
+        right = self.program.recompute(name, self.inputs, self.run.captured).numpy().astype(np.float64)
+        one = self.program.alone(name, self.inputs, self.run.captured, place)
+        return replace(one, values={**one.values, "right": right})
+
 
 @dataclass(frozen=True, eq=False)
 class CapturedProgram:
@@ -100,7 +107,7 @@ class CapturedProgram:
     def static(self) -> InspectionReport:
         """Return what the file says without being run."""
         facts, count = self.file.facts, len(self.file.operators)
-        return InspectionReport(facts.path, "nothing: not run", (), facts.notes, (), (), {}, count, graph=facts.graph)
+        return InspectionReport(facts.path, "nothing: not run", (), facts.notes, (), (), {}, count)
 
     def made(self) -> MadeInputs:
         """Return valid inputs, and how each was made."""
@@ -175,16 +182,11 @@ class CapturedProgram:
             outputs,
             made.how,
             len(seen.nodes),
-            graph=facts.graph,
         )
 
     def compared(self) -> ComparedProgram:
         """Return it for a comparison with another program."""
         return self.file.compared()
-
-    def scripted(self, seen: CapturedRun, bodies: Any) -> Operators:
-        """Return its operators for scripts that show an error."""
-        return program_operators(self.file, seen.inputs, seen.run.captured, seen.judgements)
 
 
 Far = Mapping[str, tuple[float, float, bool]]

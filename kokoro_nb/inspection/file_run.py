@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Verdict
 from kokoro_nb.inspection.blame import Blame
 from kokoro_nb.inspection.input_maker import made_inputs
-from kokoro_nb.inspection.judged_run import JudgedRun
+from kokoro_nb.inspection.judged_run import JudgedRun, OperatorAlone
 from kokoro_nb.inspection.node_groups import NodeGroups
 from kokoro_nb.inspection.node_judgement import (
     NodeJudgement,
@@ -32,6 +33,16 @@ from kokoro_nb.markup import number
 from kokoro_nb.traces.parity import relative_difference
 
 REPRODUCED = 0.99  # share of a node's error that it must show alone
+ONNX_LINES = """\
+import onnx
+import onnxruntime
+
+model = onnx.load(here / "one_node.onnx")
+options = onnxruntime.SessionOptions()
+options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+given = session.run(None, {{one.name: saved["in." + one.name] for one in session.get_inputs()}})[{output}]
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +129,22 @@ class FileRun(JudgedRun):
         """Return the initialisers that a node reads and that are not finite."""
         held = (name for name in self.nodes[judgement.index].reads if name in self.file.constants)
         return [name for name in held if not is_finite(self.file.constants[name])]
+
+    def alone(self, judgement: NodeJudgement, place: Path) -> OperatorAlone:
+        """Write a node as a model of its own: see `JudgedRun.alone`."""
+        import onnx
+
+        node = self.nodes[judgement.index]
+        values, names = self.captured(node), list(node.proto.output)
+        one = one_operator(self.file, node, values)
+        _, exact = judged_outputs(*self.call(node, values), [None] * len(names))
+        assert judgement.worst is not None
+        name = judgement.worst.name
+        onnx.save(one.model, place / "one_node.onnx")
+        saved = {"right": np.asarray(exact[names.index(name)], np.float64)}
+        saved |= {f"in.{key}": array for key, array in one.inputs.items()}
+        output = [value.name for value in one.model.graph.output].index(name)
+        return OperatorAlone("onnx and onnxruntime", ONNX_LINES.format(output=output), saved)
 
 
 def _share(alone: NodeOutputError, worst: NodeOutputError) -> str:
