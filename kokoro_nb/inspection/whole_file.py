@@ -11,7 +11,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.blame import Blame, InspectionFinding
 from kokoro_nb.inspection.file_run import FileRun
 from kokoro_nb.inspection.node_groups import AGAIN, HEAVY, THREADS
-from kokoro_nb.inspection.node_judgement import NodeJudgement
+from kokoro_nb.inspection.node_judgement import NodeJudgement, is_finite, relative_noise
 from kokoro_nb.inspection.onnx_file import OnnxFile, TensorArrays, initialisers
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, draws_inside, nodes_of
 from kokoro_nb.inspection.onnx_session import OtherRuns, run_session, session_of
@@ -87,13 +87,8 @@ def signal_to_noise(value: np.ndarray, right: np.ndarray) -> float | None:
     No constant is added to either: it is infinite if nothing differs, and None if shapes differ, anything is not
     finite, or what is right is silent while the other is not.
     """
-    if value.shape != right.shape:
-        return None
-    given, exact = value.astype(np.float64), right.astype(np.float64)
-    if not (np.isfinite(given).all() and np.isfinite(exact).all()):
-        return None
-    noise, signal = float(np.square(given - exact).sum()), float(np.square(exact).sum())
-    return decibels(signal, noise)
+    noise = relative_noise(value, right)
+    return decibels(1.0, noise**2) if np.isfinite(noise) and is_finite(right) else None
 
 
 def summaries(seen: FileRun, original: OnnxFile, others: OtherRuns) -> tuple[OutputSummary, ...]:

@@ -13,7 +13,7 @@ from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.output_error import worst_output
 from kokoro_nb.locate.rule_evidence import Evidence, call_of
 from kokoro_nb.traces.operators import CONSTANT, INPUT, VIEWS, Operator
-from kokoro_nb.traces.parity import of_peak
+from kokoro_nb.traces.parity import compare
 from kokoro_nb.traces.statistics import describe
 from kokoro_nb.traces.trace import Tap, Trace
 
@@ -203,12 +203,8 @@ def _inherited(reference: Trace, error: LocalError) -> float | None:
     known = reference.values.get(error.operator.name)
     if known is None or not known.size:
         return None
-    right, known = np.asarray(error.right, np.float64), np.asarray(parts(known), np.float64)
-    if right.shape != known.shape:
-        return float("nan")
-    with np.errstate(invalid="ignore"):
-        gap, peak = float(np.max(np.abs(right - known))), float(np.max(np.abs(known)))
-    return of_peak(gap, peak)
+    known = parts(known)
+    return compare(known, error.right).of_peak if known.shape == error.right.shape else float("nan")
 
 
 def _reaches(reference: Trace, candidate: Trace) -> bool:
