@@ -153,10 +153,6 @@ class Judge:
         found = judged(operator, given, exact, floor, rounding, enough=-1.0 if fully else 1.0)
         return replace(found, along=along, dtype=dtype)
 
-    def explained(self, name: str) -> float:
-        """Return the largest error that rounding explains of the captured operator `name`, however near it came."""
-        return self.error(name, fully=True).bound
-
     def _rounding(self, name: str, dtype: str, exact: np.ndarray, bound: RoundingBound) -> np.ndarray:
         """Return what rounding explains beside that of the results themselves, in a shape that broadcasts."""
         derived = np.zeros_like(exact)
@@ -257,7 +253,7 @@ def _misformed(
 
 
 def explained_errors(trace: Trace) -> tuple[LocalError, ...]:
-    """Return every captured operator with all that rounding explains of it as its bound: see `Judge.explained`."""
+    """Return every captured operator with all that rounding explains of it as its bound: see `Judge.error`."""
     assert trace.meaning is not None  # of eager, which knows what it computes
     judge = Judge(trace.meaning, trace)
     return tuple(judge.error(tap.name, fully=True).without_tensors() for tap in trace.taps)
