@@ -10,7 +10,7 @@ import numpy as np
 
 from kokoro_nb.backends.signature import checked
 from kokoro_nb.errors import one_line
-from kokoro_nb.inspection.blame import Blame, InspectionFinding
+from kokoro_nb.inspection.blame import Blame
 from kokoro_nb.inspection.compared_program import ComparedProgram
 from kokoro_nb.inspection.formats.runnable_program import ProgramRun, RunnableProgram
 from kokoro_nb.inspection.input_maker import MadeInputs
@@ -19,7 +19,7 @@ from kokoro_nb.inspection.judged_run import JudgedRun, OperatorAlone, node_findi
 from kokoro_nb.inspection.node_judgement import Far, NodeJudgement, NodeOutputError, distances, is_finite, judgement
 from kokoro_nb.inspection.references import varied
 from kokoro_nb.inspection.value_types import Arrays, Tell, Value
-from kokoro_nb.inspection.whole_file import OutputSummary, imprecise, unread_inputs
+from kokoro_nb.inspection.whole_file import OutputSummary, imprecise, unread_inputs, unstable
 from kokoro_nb.locate.local_error import Judge
 from kokoro_nb.traces.operators import CONSTANT, INPUT
 from kokoro_nb.traces.statistics import describe
@@ -159,21 +159,11 @@ class CapturedProgram:
         findings, notes = node_findings(seen)
         nodes = self.compared().nodes
         loud, noted = imprecise(nodes, seen.judgements, outputs, bool(findings))
-        unstable = [
-            InspectionFinding(
-                "unstable",
-                "runtime",
-                f"A second call gives another output '{one.name}'.",
-                proof=("The inputs are the same bits.",),
-            )
-            for one in outputs
-            if one.again is False
-        ]
         stopped = (seen.stopped,) if seen.stopped else ()
         return InspectionReport(
             facts.path,
             facts.runtime,
-            (*findings, *unstable, *loud),
+            (*findings, *unstable(outputs), *loud),
             (*facts.notes, *unread_inputs(seen.inputs, nodes), *stopped, *notes, *noted),
             seen.judgements,
             outputs,

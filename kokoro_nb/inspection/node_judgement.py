@@ -132,14 +132,9 @@ class NodeJudgement:
         return max(self.outputs, key=lambda one: np.inf if np.isnan(one.ratio) else one.ratio, default=None)
 
     @property
-    def ratio(self) -> float | None:
-        """How far that is off, as a multiple of what rounding can do; None where nothing was compared."""
-        return self.worst.ratio if self.worst else None
-
-    @property
     def size(self) -> float:
-        """The same by which nodes are ordered: infinite of NaN, -1 where nothing was compared."""
-        return -1.0 if self.ratio is None else float("inf") if np.isnan(self.ratio) else self.ratio
+        """How far that is off, by which nodes are ordered: infinite of NaN, -1 where nothing was compared."""
+        return -1.0 if self.worst is None else float(np.nan_to_num(self.worst.ratio, nan=np.inf, posinf=np.inf))
 
     @property
     def finite(self) -> bool:

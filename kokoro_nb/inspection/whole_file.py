@@ -180,15 +180,19 @@ def whole_findings(
                 proof = f"Rounding of the whole file accounts for {number(rounding)} of the peak."
                 node = _first_unlike(seen, THREADS) if share is one.threads else None
                 found.append(_at(node, "optimisation", statement, proof))
-        if one.again is False:
-            statement = f"A second call on the same session gives another output '{one.name}'."
-            found.append(_at(_first_unlike(seen, AGAIN), "unstable", statement, "The inputs are the same bits."))
         if one.drawn is not None:
             drawn = "lengths are drawn" if np.isnan(one.drawn) else f"{one.drawn:.1%} of its variance is drawn"
             notes.append(f"The output '{one.name}' differs from run to run: {drawn}.")
+    found += unstable(outputs, _first_unlike(seen, AGAIN))
     unread = list(_unread_frames(seen)) if seen.file.model.ByteSize() <= HEAVY else []  # it runs on longer inputs
     notes += [one.statement for one, lost in unread if not lost]
     return (*found, *loud, *(one for one, lost in unread if lost)), tuple(notes)
+
+
+def unstable(outputs: Sequence[OutputSummary], first: OnnxNode | None = None) -> list[InspectionFinding]:
+    """Return as findings the outputs that a second call on the same inputs changes, with the node that begins it."""
+    named = [f"A second call gives another output '{one.name}'." for one in outputs if one.again is False]
+    return [_at(first, "unstable", statement, "The inputs are the same bits.") for statement in named]
 
 
 def unread_inputs(names: Iterable[str], nodes: Sequence[Any]) -> tuple[str, ...]:

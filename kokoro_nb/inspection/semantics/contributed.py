@@ -98,9 +98,8 @@ def unpacked(values: Array, bits: int) -> Array:
 
 @meaning("FusedMatMul", domain=MICROSOFT)
 def _fused_matmul(call: OnnxCall, a: Array, b: Array) -> Array:
-    for name, swap in (("transBatchA", 0), ("transBatchB", 0)):
-        if call.get(name, swap):
-            raise ValueError(f"{name} is set")
+    if call.get("transBatchA", 0) or call.get("transBatchB", 0):
+        raise ValueError("batches are transposed")
     a = a.swapaxes(-1, -2) if call.get("transA", 0) else a
     b = b.swapaxes(-1, -2) if call.get("transB", 0) else b
     return call.get("alpha", 1.0) * np.matmul(a, b)
