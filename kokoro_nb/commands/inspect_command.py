@@ -11,9 +11,8 @@ from kokoro_nb.storage import read_arrays
 
 EPILOG = """\
 Each node is computed again in float64, as its definition says, on the values that it was given on the runtime.
-Without --inputs valid ones are made from the graph. DIR gets a page, node data for Model Explorer and Netron, and for
-each finding a script with a model of that node alone. The file is run in a process of its own, so that one that crashes
-its runtime is bad input.
+Without --inputs valid ones are made from the graph. DIR gets a page, and for each finding a script with a model of that
+node alone. The file is run in a process of its own, so that one that crashes its runtime is bad input.
 
 exit status: 0 nothing wrong was found, 1 something is wrong, 2 bad input
 """

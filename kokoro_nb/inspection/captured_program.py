@@ -2,28 +2,25 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kokoro_nb.backends.signature import checked
 from kokoro_nb.errors import one_line
-from kokoro_nb.findings import Verdict
-from kokoro_nb.inspection.blame import Blame, InspectionFinding
+from kokoro_nb.inspection.blame import Blame
 from kokoro_nb.inspection.compared_program import ComparedProgram
-from kokoro_nb.inspection.finding_scripts import Operators, program_operators
 from kokoro_nb.inspection.formats.runnable_program import ProgramRun, RunnableProgram
 from kokoro_nb.inspection.input_maker import MadeInputs, varied
 from kokoro_nb.inspection.inspection_report import InspectionReport
-from kokoro_nb.inspection.judged_run import JudgedRun, node_findings
-from kokoro_nb.inspection.node_judgement import NodeJudgement, NodeOutputError, is_finite, relative_noise
+from kokoro_nb.inspection.judged_run import JudgedRun, OperatorAlone, node_findings
+from kokoro_nb.inspection.node_judgement import Far, NodeJudgement, NodeOutputError, distances, is_finite, judgement
 from kokoro_nb.inspection.value_types import Arrays, Tell, Value
-from kokoro_nb.inspection.whole_file import OutputSummary, imprecise, unread_inputs
+from kokoro_nb.inspection.whole_file import OutputSummary, imprecise, unread_inputs, unstable
 from kokoro_nb.locate.local_error import Judge
-from kokoro_nb.locate.rounding_bound import is_float
 from kokoro_nb.traces.operators import CONSTANT, INPUT
-from kokoro_nb.traces.parity import relative_difference
 from kokoro_nb.traces.statistics import describe
 from kokoro_nb.traces.trace import Tap, Trace
 
@@ -78,6 +75,13 @@ class CapturedRun(JudgedRun):
         name = self.program.operators[judgement.index].name
         return not is_finite(self.program.run(varied(self.inputs, 1)).captured.get(name))
 
+    def alone(self, judgement: NodeJudgement, place: Path) -> OperatorAlone:
+        """Write an operator by itself: see `JudgedRun.alone`."""
+        name = self.program.operators[judgement.index].name
+        right = self.program.recompute(name, self.inputs, self.run.captured).numpy().astype(np.float64)
+        one = self.program.alone(name, self.inputs, self.run.captured, place)
+        return replace(one, values={**one.values, "right": right})
+
 
 @dataclass(frozen=True, eq=False)
 class CapturedProgram:
@@ -99,7 +103,7 @@ class CapturedProgram:
     def static(self) -> InspectionReport:
         """Return what the file says without being run."""
         facts, count = self.file.facts, len(self.file.operators)
-        return InspectionReport(facts.path, "nothing: not run", (), facts.notes, (), (), {}, count, graph=facts.graph)
+        return InspectionReport(facts.path, "nothing: not run", (), facts.notes, (), (), {}, count)
 
     def made(self) -> MadeInputs:
         """Return valid inputs, and how each was made."""
@@ -154,53 +158,34 @@ class CapturedProgram:
         findings, notes = node_findings(seen)
         nodes = self.compared().nodes
         loud, noted = imprecise(nodes, seen.judgements, outputs, bool(findings))
-        unstable = [
-            InspectionFinding(
-                "unstable",
-                "runtime",
-                f"A second call gives another output '{one.name}'.",
-                proof=("The inputs are the same bits.",),
-            )
-            for one in outputs
-            if one.again is False
-        ]
         stopped = (seen.stopped,) if seen.stopped else ()
         return InspectionReport(
             facts.path,
             facts.runtime,
-            (*findings, *unstable, *loud),
+            (*findings, *unstable(outputs), *loud),
             (*facts.notes, *unread_inputs(seen.inputs, nodes), *stopped, *notes, *noted),
             seen.judgements,
             outputs,
             made.how,
             len(seen.nodes),
-            graph=facts.graph,
         )
 
     def compared(self) -> ComparedProgram:
         """Return it for a comparison with another program."""
         return self.file.compared()
 
-    def scripted(self, seen: CapturedRun, bodies: Any) -> Operators:
-        """Return its operators for scripts that show an error."""
-        return program_operators(self.file, seen.inputs, seen.run.captured, seen.judgements)
 
-
-Far = Mapping[str, tuple[float, float, bool]]
-
-
-def _inherited(program: RunnableProgram, inputs: Arrays, run: ProgramRun) -> tuple[Far, dict[str, np.ndarray], str]:
+def _inherited(program: RunnableProgram, inputs: Arrays, run: ProgramRun) -> tuple[dict[str, Far], Arrays, str]:
     """Return how far each captured result is from float64 from the start, the true outputs, and where that stopped."""
-    far: dict[str, tuple[float, float, bool]] = {}
+    far: dict[str, Far] = {}
     true: dict[str, np.ndarray] = {}
     ends = {giver: name for name, giver in program.facts.outputs.items()}
 
     def observe(name: str, right: np.ndarray) -> None:
         if name in ends:
             true[ends[name]] = np.array(right)
-        value = run.captured.get(name)
-        if value is not None and (is_float(value.dtype) or value.dtype.kind in "iub"):
-            far[name] = (relative_difference(value, right), relative_noise(value, right), is_finite(right))
+        if name in run.captured:
+            far[name] = distances([(run.captured[name], right)])
 
     try:
         program.compared().compute(inputs, observe)
@@ -209,7 +194,7 @@ def _inherited(program: RunnableProgram, inputs: Arrays, run: ProgramRun) -> tup
     return far, true, ""
 
 
-def _judged(program: RunnableProgram, judge: Judge, run: ProgramRun, far: Far, index: int) -> NodeJudgement:
+def _judged(program: RunnableProgram, judge: Judge, run: ProgramRun, far: dict[str, Far], index: int) -> NodeJudgement:
     operator = program.operators[index]
     about = (index, program.facts.keys.get(operator.name, operator.name), operator.op)
     hidden = program.facts.hidden.get(operator.name, "")
@@ -222,11 +207,6 @@ def _judged(program: RunnableProgram, judge: Judge, run: ProgramRun, far: Far, i
     if unseen and unseen[0] in program.facts.hidden:
         return NodeJudgement(*about, "unknown", f"its input {unseen[0]} is not shown")
     finite = all(is_finite(judge.value(one)) for one in judge.upstream(operator.name))
-    try:
-        output = NodeOutputError.of(judge.error(operator.name))
-    except Exception as why:  # another's file on a third party's operators: it is not judged, and says why
-        reason = f"it could not be compared: {one_line(why)}"
-        return NodeJudgement(*about, "unknown", reason, given_finite=finite)
-    inherited, noise, sound = far.get(operator.name, (None, None, None))
-    verdict: Verdict = "fail" if output.is_wrong else "pass"
-    return NodeJudgement(*about, verdict, "", (output,), inherited, finite, sound, False, noise)
+    return judgement(
+        about, finite, lambda: [NodeOutputError.of(judge.error(operator.name))], lambda: far.get(operator.name)
+    )

@@ -3,35 +3,45 @@
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.findings import Verdict
 from kokoro_nb.inspection.blame import Blame
 from kokoro_nb.inspection.input_maker import made_inputs
-from kokoro_nb.inspection.judged_run import JudgedRun
+from kokoro_nb.inspection.judged_run import JudgedRun, OperatorAlone
 from kokoro_nb.inspection.node_groups import NodeGroups
 from kokoro_nb.inspection.node_judgement import (
+    Far,
     NodeJudgement,
     NodeOutputError,
+    distances,
     is_finite,
     judged_outputs,
-    relative_noise,
+    judgement,
     unrounded_inputs_explain,
 )
 from kokoro_nb.inspection.one_operator import one_operator
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers, nodes_of
-from kokoro_nb.inspection.onnx_session import OtherRuns, brief, pinned, run_session, run_ways, session_of, tapped
+from kokoro_nb.inspection.onnx_session import OtherRuns, pinned, run_session, run_ways, session_of, tapped
 from kokoro_nb.inspection.quantisation_budget import BudgetWatch, QuantisationBudget
 from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, dtypes_of
 from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values
-from kokoro_nb.locate.rounding_bound import is_float
 from kokoro_nb.markup import number
-from kokoro_nb.traces.parity import relative_difference
 
 REPRODUCED = 0.99  # share of a node's error that it must show alone
+ONNX_LINES = """\
+import onnx
+import onnxruntime
+
+model = onnx.load(here / "one_node.onnx")
+options = onnxruntime.SessionOptions()
+options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+given = session.run(None, {{one.name: saved["in." + one.name] for one in session.get_inputs()}})[{output}]
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +129,22 @@ class FileRun(JudgedRun):
         held = (name for name in self.nodes[judgement.index].reads if name in self.file.constants)
         return [name for name in held if not is_finite(self.file.constants[name])]
 
+    def alone(self, judgement: NodeJudgement, place: Path) -> OperatorAlone:
+        """Write a node as a model of its own: see `JudgedRun.alone`."""
+        import onnx
+
+        node = self.nodes[judgement.index]
+        values, names = self.captured(node), list(node.proto.output)
+        one = one_operator(self.file, node, values)
+        _, exact = judged_outputs(*self.call(node, values), [None] * len(names))
+        assert judgement.worst is not None
+        name = judgement.worst.name
+        onnx.save(one.model, place / "one_node.onnx")
+        saved = {"right": np.asarray(exact[names.index(name)], np.float64)}
+        saved |= {f"in.{key}": array for key, array in one.inputs.items()}
+        output = [value.name for value in one.model.graph.output].index(name)
+        return OperatorAlone("onnx and onnxruntime", ONNX_LINES.format(output=output), saved)
+
 
 def _share(alone: NodeOutputError, worst: NodeOutputError) -> str:
     if worst.error == 0:
@@ -205,42 +231,28 @@ def _judged(file: OnnxFile, node: OnnxNode, values: Values, truth: dict[str, Val
     finite = all(is_finite(value) for value in inputs)
     about = (node.index, node.key, node.operator)
     if node.is_random:
-        return NodeJudgement(*about, "unknown", "draws at random", given_finite=finite)
+        return NodeJudgement(*about, "unknown", "draws at random")
     call = OnnxCall(node.proto, file.opsets, dtypes_of(inputs), values)
-    try:
-        errors, _ = judged_outputs(call, inputs, given)
-    except Exception as why:  # another's file on a third party's operators: it is not judged, and says why
-        reason = str(why) if isinstance(why, NotDefined) else f"it could not be compared: {brief(why)}"
-        return NodeJudgement(*about, "unknown", reason, given_finite=finite)
-    inherited = _inherited(file, node, given, truth)
-    noise = None if inherited is None else inherited[1]
-    sound = None if inherited is None else all(is_finite(truth[name]) for name in node.outputs)
-    verdict: Verdict = "fail" if any(one.is_wrong for one in errors) else "pass"
-    wide = verdict == "fail" and unrounded_inputs_explain(call, inputs, given, errors, file.constants)
-    return NodeJudgement(
-        *about, "pass" if wide else verdict, "", errors, inherited and inherited[0], finite, sound, wide, noise
+    return judgement(
+        about,
+        finite,
+        lambda: judged_outputs(call, inputs, given)[0],
+        lambda: _far(file, node, given, truth),
+        lambda errors: unrounded_inputs_explain(call, inputs, given, errors, file.constants),
     )
 
 
-def _inherited(
-    file: OnnxFile, node: OnnxNode, given: list[Value], truth: dict[str, Value]
-) -> tuple[float, float] | None:
-    """Compute a node on true values, keep its outputs, and return how far the runtime is from them.
+def _far(file: OnnxFile, node: OnnxNode, given: list[Value], truth: dict[str, Value]) -> Far | None:
+    """Compute a node on true values, keep its outputs, and return how far the runtime is from them: see `distances`.
 
-    Of the peak, and as root mean square of that of what is right; None where the true values are not known.
+    None where the true values are not known.
     """
     found = file.evaluated(node, truth)
     if found is None:
         return None
-    worst = noise = 0.0
-    for name, value, right in zip(node.proto.output, given, found[2], strict=False):
-        if not name:
-            continue
-        truth[name] = right
-        if isinstance(value, np.ndarray) and (is_float(value.dtype) or value.dtype.kind in "biu"):
-            worst = float(np.maximum(worst, relative_difference(value, np.asarray(right))))
-            noise = float(np.maximum(noise, relative_noise(value, np.asarray(right))))
-    return worst, noise
+    outputs = [one for one in zip(node.proto.output, given, found[2], strict=False) if one[0]]
+    truth.update((name, right) for name, _, right in outputs)
+    return distances((value, right) for _, value, right in outputs)
 
 
 SAID = 0.5  # seconds between two words

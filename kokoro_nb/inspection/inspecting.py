@@ -57,7 +57,7 @@ def inspect(
     seconds : float
         After which no further nodes are judged; what was seen until then is reported.
     folder : path, optional
-        Where the page, the overlays and a script for each finding are written.
+        Where the page and a script for each finding are written.
     mend : path, optional
         Where a mended file is written: of a float32 file of ONNX one in float16 with the fewest nodes left in float32,
         of one whose activations are integers the same with the fewest layers back in float; see
@@ -74,7 +74,7 @@ def inspect(
     Returns
     -------
     InspectionReport
-        `first`, `worst(n)`, `table()`, `page(path)`, `overlay(folder)`; printed, it says what was found.
+        `first`, `worst(n)`, `table()`, `page(path)`; printed, it says what was found.
 
     Raises
     ------
@@ -111,10 +111,9 @@ def inspect(
         report = replace(report, notes=(*report.notes, f"{Path(mend).name}: {done}"), mended=done)
     if folder is None:
         return report
-    scripts, notes = write_scripts(report.findings, program.scripted(seen, report.bodies), Path(folder))
+    scripts, notes = write_scripts(report.findings, seen, Path(folder))
     report = replace(report, scripts=scripts, notes=(*report.notes, *notes))
     report.page(Path(folder) / "report.html")
-    report.overlay(Path(folder) / "overlay")
     return report
 
 

@@ -3,13 +3,11 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from kokoro_nb.findings import Verdict
 from kokoro_nb.inspection.blame import InspectionFinding
-from kokoro_nb.inspection.body_runs import BodyRun
 from kokoro_nb.inspection.float16_foresight import HalfPrecisionNode, in_danger
 from kokoro_nb.inspection.mended_file import MendedFile
 from kokoro_nb.inspection.node_judgement import NodeJudgement
@@ -17,7 +15,7 @@ from kokoro_nb.inspection.quantisation_budget import QuantisationBudget
 from kokoro_nb.inspection.whole_file import OutputSummary
 from kokoro_nb.locate.card_facts import Fact, facts_card
 from kokoro_nb.markup import Fragment, line, number, page, table
-from kokoro_nb.storage import write_json, write_text
+from kokoro_nb.storage import write_text
 
 SHOWN = 25  # nodes of the table of the worst
 
@@ -46,12 +44,8 @@ class InspectionReport:
         How many the file has; fewer judgements than that if the time was up.
     scripts : tuple of pathlib.Path
         A script for each finding at a node, as far as they were written.
-    graph : str
-        The graph's id in Model Explorer.
     foresight : tuple of HalfPrecisionNode
         What float16 would do to each node of a float32 file.
-    bodies : tuple of BodyRun
-        What was found inside of its Loop and If nodes, each node in its worst pass.
     budget : QuantisationBudget
         The noise of the layers that are quantised.
     mended : MendedFile or None
@@ -67,9 +61,7 @@ class InspectionReport:
     inputs: Mapping[str, str]
     nodes: int
     scripts: tuple[Path, ...] = ()
-    graph: str = "<main>"
     foresight: tuple[HalfPrecisionNode, ...] = ()
-    bodies: tuple[BodyRun, ...] = ()
     budget: QuantisationBudget = field(default_factory=QuantisationBudget)
     mended: MendedFile | None = None
 
@@ -134,10 +126,6 @@ class InspectionReport:
         """Write the report as one HTML page that loads nothing from elsewhere; return its path."""
         return write_text(path, page(f"Inspection of {self.path.name}", _parts(self)))
 
-    def overlay(self, folder: str | Path) -> tuple[Path, ...]:
-        """Write node data for Model Explorer and an attachment for Netron; return their paths."""
-        return write_overlay(self, Path(folder))
-
 
 def _parts(report: InspectionReport) -> list[Fragment]:
     tables = {
@@ -184,70 +172,3 @@ def _grouped(unjudged: Iterable[NodeJudgement]) -> list[str]:
         f"{', '.join(names[:3])}{f' and {len(names) - 3:,} more' if len(names) > 3 else ''}: {reason}"
         for reason, names in nodes.items()
     ]
-
-
-GREEN, RED, PURPLE, GREY = "#2e7d32", "#c62828", "#6a1b9a", "#9e9e9e"
-LAST = 1e308  # above the last threshold Model Explorer colours nothing
-
-
-def write_overlay(report: InspectionReport, folder: Path) -> tuple[Path, ...]:
-    """Write the files and return their paths."""
-    graphs = _graphs(report)
-    rounding = ("local error / rounding", "ratio", 1.0)
-    inherited = ("inherited error, of the peak", "inherited", 1e-3)
-    content = {
-        "local_error": {graph: _node_data(judgements, *rounding) for graph, judgements in graphs.items()},
-        "inherited_error": {graph: _node_data(judgements, *inherited) for graph, judgements in graphs.items()},
-        "blame": _blame(report),
-        "netron": _netron(report),
-    }
-    return tuple(write_json(folder / f"{name}.json", one) for name, one in content.items())
-
-
-def _graphs(report: InspectionReport) -> dict[str, dict[str, NodeJudgement]]:
-    """Return the nodes by their ids in each graph: the body of a loop is a graph of its own, a branch is not."""
-    found: dict[str, dict[str, NodeJudgement]] = {report.graph: {one.key: one for one in report.judgements}}
-    for run in report.bodies:
-        place = f"{run.key}/{run.attribute}"
-        if run.attribute == "body":
-            found[place] = {one.key: one for _, one in run.worst}
-        else:
-            found[report.graph] |= {f"{place}/{one.key}": one for _, one in run.worst}
-    return found
-
-
-def _node_data(judgements: Mapping[str, NodeJudgement], title: str, figure: str, limit: float) -> dict[str, Any]:
-    """Return one column of Model Explorer: a figure for each node, or in words why there is none."""
-    results: dict[str, Any] = {}
-    for key, judgement in judgements.items():
-        value = getattr(judgement, figure)
-        if value is None:
-            results[key] = {"value": judgement.reason or "not known", "bgColor": GREY}
-        elif not np.isfinite(value):
-            results[key] = {"value": "finite and not finite differ", "bgColor": PURPLE}
-        else:
-            results[key] = {"value": float(value)}
-    thresholds = [{"value": limit, "bgColor": GREEN}, {"value": LAST, "bgColor": RED}]
-    return {"name": title, "thresholds": thresholds, "results": results}
-
-
-def _blame(report: InspectionReport) -> dict[str, Any]:
-    results: dict[str, Any] = {}
-    for one in report.findings:
-        if one.key:
-            results.setdefault(one.key, {"value": f"{one.blame}: {one.statement}", "bgColor": RED})
-    return {report.graph: {"name": "blame", "results": results}}
-
-
-def _netron(report: InspectionReport) -> dict[str, Any]:
-    """Return the attachment: the figures of each value that a node gives; Netron knows unnamed nodes by those alone."""
-    metrics, metadata = [], []
-    found = {finding.index: finding for finding in report.findings}
-    for judgement in report.judgements:
-        for place, one in enumerate(judgement.outputs):
-            about = {"kind": "value", "target": one.name}
-            metrics.append({**about, "name": "local error / rounding", "value": number(one.ratio)})
-            metrics.append({**about, "name": "finite", "value": f"{one.finite:.4%}"})
-            if not place and judgement.index in found:
-                metadata.append({**about, "name": "finding", "value": found[judgement.index].statement})
-    return {"signature": "netron:attachment", "metrics": metrics, "metadata": metadata}

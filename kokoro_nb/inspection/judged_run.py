@@ -1,7 +1,8 @@
 """A file of any format on its runtime, each operator judged there, and who is to blame for what is wrong."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,25 @@ from kokoro_nb.inspection.value_types import Arrays, Value, Values
 from kokoro_nb.locate.culprit import Mechanism
 
 SHOWN_ALONE = 20  # wrong nodes that are run alone
+
+
+@dataclass(frozen=True, eq=False)
+class OperatorAlone:
+    """How one operator is run by itself.
+
+    Attributes
+    ----------
+    needs : str
+        The packages it needs, in words.
+    lines : str
+        Python that computes ``given`` from ``saved`` and what lies in ``here``, its imports first.
+    values : dict of str to numpy.ndarray
+        What ``saved`` holds.
+    """
+
+    needs: str
+    lines: str
+    values: Arrays = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +69,10 @@ class JudgedRun:
 
     def is_unsound_elsewhere(self, judgement: NodeJudgement) -> bool | None:
         """Return whether a node gives what is not finite on other inputs as well; None if there are none."""
+        raise NotImplementedError
+
+    def alone(self, judgement: NodeJudgement, place: Path) -> OperatorAlone:
+        """Write a node by itself into a folder, and return how it is run; its values hold ``right``, the result."""
         raise NotImplementedError
 
     def division(self, judgement: NodeJudgement) -> tuple[Value, Value] | None:

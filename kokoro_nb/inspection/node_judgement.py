@@ -1,11 +1,12 @@
 """One node compared with its own definition in float64, on the values that it was given on the runtime."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from kokoro_nb.errors import one_line
 from kokoro_nb.findings import Verdict
 from kokoro_nb.inspection.rounding_limits import rounding_limits
 from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, computed, widened
@@ -15,7 +16,9 @@ from kokoro_nb.locate.local_error import LocalError, judged
 from kokoro_nb.locate.rounding_bound import is_float, kept_wide, spacing
 from kokoro_nb.locate.rule_evidence import pattern
 from kokoro_nb.traces.operators import Operator
+from kokoro_nb.traces.parity import relative_difference
 
+Far = tuple[float, float, bool]
 WIDE = "right if float32 was kept before it"
 INTEGER_SLACK = 2.0**-20  # of a quotient: the scale, the quotient and the sum are each rounded in float32
 
@@ -38,17 +41,11 @@ class NodeOutputError:
         Largest absolute difference where both are finite.
     peak : float
         Largest finite absolute value that is right.
-    ulp : float
-        The largest difference in units in the last place of the peak; of integers, in steps.
     ratio : float
         The largest difference as a multiple of what rounding can do: above 1 the node is wrong. Infinite where what is
         finite and what is not differ.
     wrong : int
         Elements beyond what rounding can do.
-    worst : tuple of int
-        Index of the worst element.
-    given, right : float
-        Its value as given and as it should be.
     pattern : str
         Which channels (axis 1) are wrong, in words.
     """
@@ -60,26 +57,24 @@ class NodeOutputError:
     right_finite: float
     error: float
     peak: float
-    ulp: float
     ratio: float
     wrong: int
-    worst: tuple[int, ...]
-    given: float
-    right: float
     pattern: str
 
     @classmethod
     def of(cls, error: LocalError) -> "NodeOutputError":
         """Return the figures of a local error, without its tensors."""
         given, right = error.given.astype(np.float64), error.right.astype(np.float64)
-        dtype = np.dtype(error.dtype)
-        unit = float(spacing(np.asarray(error.peak), dtype)) if is_float(dtype) else 1.0
         finite, sound = (float(np.isfinite(one).mean()) if one.size else float("nan") for one in (given, right))
-        at, expected = (float(one[error.worst]) if error.worst else float("nan") for one in (given, right))
         words = pattern(error.wrong, np.full(error.wrong.shape, np.nan)).words if error.wrong.any() else ""
-        about = error.error, error.peak, error.error / unit, error.ratio, int(error.wrong.sum()), error.worst
-        more = at, expected, error.form or words
-        return cls(error.operator.name, dtype.name, given.shape, finite, sound, *about, *more)
+        about = error.error, error.peak, error.ratio, int(error.wrong.sum()), error.form or words
+        return cls(error.operator.name, np.dtype(error.dtype).name, given.shape, finite, sound, *about)
+
+    @property
+    def ulp(self) -> float:
+        """The largest difference in units in the last place of the peak; of integers, in steps."""
+        dtype = np.dtype(self.dtype)
+        return self.error / (float(spacing(np.asarray(self.peak), dtype)) if is_float(dtype) else 1.0)
 
     @property
     def is_wrong(self) -> bool:
@@ -137,14 +132,9 @@ class NodeJudgement:
         return max(self.outputs, key=lambda one: np.inf if np.isnan(one.ratio) else one.ratio, default=None)
 
     @property
-    def ratio(self) -> float | None:
-        """How far that is off, as a multiple of what rounding can do; None where nothing was compared."""
-        return self.worst.ratio if self.worst else None
-
-    @property
     def size(self) -> float:
-        """The same by which nodes are ordered: infinite of NaN, -1 where nothing was compared."""
-        return -1.0 if self.ratio is None else float("inf") if np.isnan(self.ratio) else self.ratio
+        """How far that is off, by which nodes are ordered: infinite of NaN, -1 where nothing was compared."""
+        return -1.0 if self.worst is None else float(np.nan_to_num(self.worst.ratio, nan=np.inf, posinf=np.inf))
 
     @property
     def finite(self) -> bool:
@@ -166,6 +156,52 @@ class NodeJudgement:
             "inherited error (of peak)": self.inherited,
             "where": WIDE if self.kept_wide else worst.pattern if worst else self.reason,
         }
+
+
+def judgement(
+    about: tuple[int, str, str],
+    given_finite: bool,
+    compare: Callable[[], Sequence[NodeOutputError]],
+    far: Callable[[], Far | None],
+    wide: Callable[[Sequence[NodeOutputError]], bool] = lambda errors: False,
+) -> NodeJudgement:
+    """Judge one node.
+
+    Parameters
+    ----------
+    about : tuple of int, str, str
+        Its place, its key and its operator.
+    given_finite : bool
+        Whether all its inputs were finite.
+    compare, far : callable
+        Return the errors of its outputs, and what `distances` gives of them and float64 from the start.
+    wide : callable
+        Returns whether its errors are right if float32 was kept before it.
+    """
+    try:
+        errors = tuple(compare())
+    except Exception as why:  # another's file on a third party's operators: it is not judged, and says why
+        reason = str(why) if isinstance(why, NotDefined) else f"it could not be compared: {one_line(why)}"
+        return NodeJudgement(*about, "unknown", reason)
+    inherited, noise, sound = far() or (None, None, None)
+    wrong = any(one.is_wrong for one in errors)
+    kept = wrong and wide(errors)
+    verdict: Verdict = "fail" if wrong and not kept else "pass"
+    return NodeJudgement(*about, verdict, "", errors, inherited, given_finite, sound, kept, noise)
+
+
+def distances(pairs: Iterable[tuple[Value, Value]]) -> Far:
+    """Return how far numbers are from what is right: `relative_difference` and `relative_noise`, the largest of each.
+
+    The third is whether all that is right is finite.
+    """
+    worst, noise, sound = 0.0, 0.0, True
+    for value, right in pairs:
+        sound = sound and is_finite(right)
+        if isinstance(value, np.ndarray) and (is_float(value.dtype) or value.dtype.kind in "biu"):
+            worst = float(np.maximum(worst, relative_difference(value, np.asarray(right))))
+            noise = float(np.maximum(noise, relative_noise(value, np.asarray(right))))
+    return worst, noise, sound
 
 
 def judged_outputs(call: OnnxCall, inputs: Several, given: Several) -> tuple[tuple[NodeOutputError, ...], list[Value]]:

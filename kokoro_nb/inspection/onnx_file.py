@@ -11,6 +11,7 @@ import numpy as np
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, put
+from kokoro_nb.inspection.onnx_session import brief
 from kokoro_nb.inspection.semantics.control_flow import bodies_of, captured_names
 from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, computed, dtypes_of
 from kokoro_nb.inspection.value_types import Value, Values
@@ -234,7 +235,7 @@ def _check(model: Any, path: Path) -> None:
     try:
         onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, RuntimeError, ValueError, TypeError) as error:
-        raise InputError(f"{path} is no valid ONNX graph: {_first_sentence(error)}") from error
+        raise InputError(f"{path} is no valid ONNX graph: {brief(error)}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is no valid ONNX graph: a name in it is damaged.") from error
     finally:
@@ -274,10 +275,4 @@ def _inlined(model: Any, path: Path) -> Any:
     try:
         return onnx.inliner.inline_local_functions(model)
     except Exception as error:
-        raise InputError(f"{path}: its functions cannot be written out: {_first_sentence(error)}") from error
-
-
-def _first_sentence(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = (lines[0] if lines else type(error).__name__)[:300].rstrip(".")
-    return f"{text}."
+        raise InputError(f"{path}: its functions cannot be written out: {brief(error)}") from error

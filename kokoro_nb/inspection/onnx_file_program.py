@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.inspection.blame import InspectionFinding
-from kokoro_nb.inspection.body_runs import BodyRun, body_findings, body_runs
 from kokoro_nb.inspection.compared_program import ComparedProgram, of_onnx
 from kokoro_nb.inspection.file_run import FileRun, examined
-from kokoro_nb.inspection.finding_scripts import Operators, onnx_operators
 from kokoro_nb.inspection.float16_foresight import float16_foresight, foreseen, half_precision_findings
 from kokoro_nb.inspection.input_maker import MadeInputs, given_inputs, made_inputs
 from kokoro_nb.inspection.inspection_report import InspectionReport
@@ -18,6 +16,7 @@ from kokoro_nb.inspection.judged_run import node_findings
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, nodes_of
 from kokoro_nb.inspection.onnx_session import run_ways
+from kokoro_nb.inspection.semantics.control_flow import bodies_of
 from kokoro_nb.inspection.value_types import Arrays, Tell
 from kokoro_nb.inspection.whole_file import constants_noted, has_halves, summaries, whole_findings
 
@@ -48,9 +47,7 @@ class OnnxFileProgram:
             if array.dtype.kind == "f" and np.isnan(array).any()
         )
         notes = (*file.notes, *constants_noted(file), *_drawing(nodes))
-        return InspectionReport(
-            file.path, "nothing: not run", findings, notes, (), (), {}, len(nodes), graph=self._graph
-        )
+        return InspectionReport(file.path, "nothing: not run", findings, notes, (), (), {}, len(nodes))
 
     def made(self) -> MadeInputs:
         """Return valid inputs, and how each was made."""
@@ -70,15 +67,13 @@ class OnnxFileProgram:
 
         file = self.file
         findings, notes = node_findings(seen)
-        bodies, unrun = body_runs(seen)
-        findings = (*findings, *body_findings(bodies, seen.nodes))
         runs = seen.others or run_ways(seen.file.model, seen.inputs)[1]
         outputs = summaries(seen, file, runs)
         more, noted = whole_findings(seen, runs, outputs, bool(findings))
         floats = seen.complete and not has_halves(seen.judgements)
         ahead = float16_foresight(seen.file, seen.inputs, tell) if floats else ()
         more = (*more, *(() if findings or more else _in_own_types(seen, tell)))
-        said = (*notes, *unrun, *noted, *_drawing(seen.nodes), *_unlike(seen.unlike))
+        said = (*notes, *_bodies(seen.nodes), *noted, *_drawing(seen.nodes), *_unlike(seen.unlike))
         return InspectionReport(
             file.path,
             f"onnxruntime {onnxruntime.__version__}",
@@ -88,9 +83,7 @@ class OnnxFileProgram:
             outputs,
             made.how,
             len(seen.nodes),
-            graph=self._graph,
             foresight=ahead,
-            bodies=bodies,
             budget=seen.budget,
         )
 
@@ -98,20 +91,18 @@ class OnnxFileProgram:
         """Return it for a comparison with another program."""
         return of_onnx(self.file)
 
-    def scripted(self, seen: FileRun, bodies: tuple[BodyRun, ...]) -> Operators:
-        """Return its nodes for scripts that show an error."""
-        return onnx_operators(seen, bodies)
-
-    @property
-    def _graph(self) -> str:
-        return self.file.model.graph.name or "<main>"
-
 
 def _in_own_types(seen: FileRun, tell: Tell) -> Iterator[InspectionFinding]:
     """Yield what the file's own float16 would do on a runtime that computes in it."""
     narrow = {one.name for judgement in seen.judgements for one in judgement.outputs if one.dtype == "float16"}
     if narrow and seen.complete:
         yield from half_precision_findings(seen, float16_foresight(seen.file, seen.inputs, tell, narrow=narrow))
+
+
+def _bodies(nodes: Sequence[OnnxNode]) -> tuple[str, ...]:
+    """Return in a sentence which nodes hold others, which are not judged one by one."""
+    holding = [node.key for node in nodes if bodies_of(node.proto)]
+    return (f"The nodes inside of {', '.join(holding[:5])} were not judged one by one.",) if holding else ()
 
 
 def _drawing(nodes: Sequence[OnnxNode]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, axes_of, computed, widened
+from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, computed, widened
 from kokoro_nb.inspection.value_types import Several
 from kokoro_nb.locate.rounding_bound import UNITS, measured, nudged, spacing, units
 from kokoro_nb.locate.rounding_families import FAMILIES, Call
@@ -138,7 +138,8 @@ def _roles(call: OnnxCall, inputs: Several) -> dict[str, Any] | None:
     if kind in ("Sum", "Mean"):
         return {"first": np.stack(np.broadcast_arrays(*(widened(one) for one in inputs)), -1), "dim": -1}
     if kind.startswith("Reduce"):
-        axes = axes_of(call, inputs[1] if len(inputs) > 1 else None)
+        over = call.get("axes") if len(inputs) < 2 or inputs[1] is None else inputs[1]
+        axes = None if over is None else tuple(map(int, np.atleast_1d(over)))
         if not axes and call.get("noop_with_empty_axes", 0):
             return None
         terms = {"ReduceSumSquare": np.square, "ReduceL1": np.abs}.get(kind, np.positive)(x)

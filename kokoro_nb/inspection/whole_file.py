@@ -11,7 +11,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.blame import Blame, InspectionFinding
 from kokoro_nb.inspection.file_run import FileRun
 from kokoro_nb.inspection.node_groups import AGAIN, HEAVY, THREADS
-from kokoro_nb.inspection.node_judgement import NodeJudgement
+from kokoro_nb.inspection.node_judgement import NodeJudgement, is_finite, relative_noise
 from kokoro_nb.inspection.onnx_file import OnnxFile, TensorArrays, initialisers
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, draws_inside, nodes_of
 from kokoro_nb.inspection.onnx_session import OtherRuns, run_session, session_of
@@ -87,13 +87,8 @@ def signal_to_noise(value: np.ndarray, right: np.ndarray) -> float | None:
     No constant is added to either: it is infinite if nothing differs, and None if shapes differ, anything is not
     finite, or what is right is silent while the other is not.
     """
-    if value.shape != right.shape:
-        return None
-    given, exact = value.astype(np.float64), right.astype(np.float64)
-    if not (np.isfinite(given).all() and np.isfinite(exact).all()):
-        return None
-    noise, signal = float(np.square(given - exact).sum()), float(np.square(exact).sum())
-    return decibels(signal, noise)
+    noise = relative_noise(value, right)
+    return decibels(1.0, noise**2) if np.isfinite(noise) and is_finite(right) else None
 
 
 def summaries(seen: FileRun, original: OnnxFile, others: OtherRuns) -> tuple[OutputSummary, ...]:
@@ -185,15 +180,19 @@ def whole_findings(
                 proof = f"Rounding of the whole file accounts for {number(rounding)} of the peak."
                 node = _first_unlike(seen, THREADS) if share is one.threads else None
                 found.append(_at(node, "optimisation", statement, proof))
-        if one.again is False:
-            statement = f"A second call on the same session gives another output '{one.name}'."
-            found.append(_at(_first_unlike(seen, AGAIN), "unstable", statement, "The inputs are the same bits."))
         if one.drawn is not None:
             drawn = "lengths are drawn" if np.isnan(one.drawn) else f"{one.drawn:.1%} of its variance is drawn"
             notes.append(f"The output '{one.name}' differs from run to run: {drawn}.")
+    found += unstable(outputs, _first_unlike(seen, AGAIN))
     unread = list(_unread_frames(seen)) if seen.file.model.ByteSize() <= HEAVY else []  # it runs on longer inputs
     notes += [one.statement for one, lost in unread if not lost]
     return (*found, *loud, *(one for one, lost in unread if lost)), tuple(notes)
+
+
+def unstable(outputs: Sequence[OutputSummary], first: OnnxNode | None = None) -> list[InspectionFinding]:
+    """Return as findings the outputs that a second call on the same inputs changes, with the node that begins it."""
+    named = [f"A second call gives another output '{one.name}'." for one in outputs if one.again is False]
+    return [_at(first, "unstable", statement, "The inputs are the same bits.") for statement in named]
 
 
 def unread_inputs(names: Iterable[str], nodes: Sequence[Any]) -> tuple[str, ...]:

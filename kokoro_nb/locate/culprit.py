@@ -171,8 +171,7 @@ class Culprit:
         """The finding in one sentence."""
         what = "not finite" if self.kind == "nonfinite" else "wrong"
         if self.tap is None:
-            finite, right = "Every captured operator gives finite values", "No captured operator is wrong"
-            seen = f"{finite if self.kind == 'nonfinite' else right} on {self.backend}"
+            seen = f"Every captured operator gives finite values on {self.backend}"
             return f"{seen}; {self.reason}." if self.reason else f"{seen}."
         unseen = len(self.candidates) - 1
         others = f", or one of {unseen + 1} of which it is the last that was captured," if unseen else ""
@@ -209,15 +208,12 @@ class Culprit:
             "local error (of peak)": self.local_error,
             "inherited error (of peak)": self.inherited_error,
             "local error / rounding": self.ratio,
-            "upstream": list(self.upstream),
             "reaches the output": self.reaches_output,
             "effect (of the output's error)": self.effect,
-            "alone (of the output's peak)": self.alone,
             "figures": list(self.figures),
             "source": self.source,
             "mechanism": self.mechanism.as_dict(),
             "mechanisms": [one.name for one in self.mechanisms],
-            "reason": self.reason,
         }
 
     def finding(self, weights: str) -> Finding:

@@ -169,8 +169,6 @@ class Diagnosis:
                 "local error / rounding": one.ratio,
                 "mechanism": one.mechanism.name,
                 "evidence": str(one.mechanism),
-                "known defect": one.mechanism.defect or "",
-                "threads": ", ".join(one.mechanism.threads),
             }
             for one in self.ranked
         ]
@@ -190,10 +188,8 @@ class Diagnosis:
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values that JSON holds."""
         found = {**self.row(), "failure": self.failure and str(self.failure), "supplied by kokoro_nb": self.supplied}
-        found["culprits"] = [one.as_dict() for one in self.culprits]
-        found |= {"ranked": [one.tap and one.tap.name for one in self.ranked], "exit status": self.exit_status}
         if self.investigation is not None:
-            found |= {"trace": self.investigation.as_dict(), "missing": self.investigation.candidate.missing}
+            found["trace"] = self.investigation.as_dict()
         if self.bisection is not None:
             found["searches"] = [self.bisection.as_dict()]
         return dict(json_ready(found))

@@ -4,8 +4,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import Backend, Failure, RungError, on_rung, running
 from kokoro_nb.backends.exported import Exported
@@ -16,7 +14,7 @@ from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.locate.narrowing import narrowed
 from kokoro_nb.locate.tapping import History, ProbeEffect, history, probe_effect, stateful_history, with_extra_outputs
-from kokoro_nb.locate.verdicts import divergences, first_nonfinite, first_of, judged
+from kokoro_nb.locate.verdicts import divergences, first_nonfinite, judged
 from kokoro_nb.traces.trace import Trace, sharing
 
 
@@ -30,8 +28,8 @@ class Investigation:
         Its name.
     reference, candidate : Trace
         The eager program and the one on the backend, on the same inputs, with their tensors.
-    nonfinite, divergence : Culprit
-        The first operator of either kind, or the statement that there is none.
+    nonfinite : Culprit
+        The first operator that is not finite, or the statement that there is none.
     faults : tuple of Culprit
         Every operator that is wrong by itself, in the order of execution.
     errors : tuple of LocalError
@@ -46,7 +44,6 @@ class Investigation:
     reference: Trace
     candidate: Trace
     nonfinite: Culprit
-    divergence: Culprit
     faults: tuple[Culprit, ...]
     errors: tuple[LocalError, ...]
     probe: ProbeEffect
@@ -55,7 +52,7 @@ class Investigation:
     @property
     def culprit(self) -> Culprit:
         """What to look at first: what is not finite, else what is wrong."""
-        return self.nonfinite if self.nonfinite.verdict == "fail" or self.divergence.tap is None else self.divergence
+        return self.nonfinite if self.nonfinite.verdict == "fail" or not self.faults else self.faults[0]
 
     def without_tensors(self) -> "Investigation":
         """Return the figures alone, for those who keep several: at full size the tensors of each take 0.7 GB."""
@@ -65,18 +62,13 @@ class Investigation:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row of a table, with units in its keys."""
-        worst = self.errors[np.argmax([error.ratio for error in self.errors])] if self.errors else None
         return {
             "backend": self.backend,
             "captured": len(self.candidate.taps),
             "not captured": len(self.candidate.missing),
             "tapping changed the output by (of peak)": self.probe.of_peak,
-            "largest local error (of what rounding explains)": worst and worst.ratio,
-            "of": worst and worst.operator.name,
-            "first wrong operator": (self.culprit.tap and self.culprit.tap.name) or "none",
             "wrong by themselves": len(self.faults),
             "depends on history": self.history.depends,
-            "how": self.candidate.how,
         }
 
 
@@ -161,7 +153,6 @@ def investigate(
         reference,
         trace,
         _with_figures(first_nonfinite(reference, trace), faults),
-        first_of(faults, reference, trace),
         faults,
         errors,
         probe_effect(past.first, trace),

@@ -53,8 +53,6 @@ class LocalError:
         In which the backend gave the result, as NumPy calls it: what `bound` was computed for.
     form : str
         What is wrong with the shape or the kind of number, ``shape (3, 6, 3) in place of (3, 6)``; empty if neither is.
-    worst : tuple of int
-        Index of the element that is furthest off, as a multiple of what rounding explains.
     """
 
     operator: Operator
@@ -68,7 +66,6 @@ class LocalError:
     bound: float = float("nan")
     dtype: str = ""
     form: str = ""
-    worst: tuple[int, ...] = ()
 
     def without_tensors(self) -> "LocalError":
         """Return the figures alone."""
@@ -155,10 +152,6 @@ class Judge:
 
         found = judged(operator, given, exact, floor, rounding, enough=-1.0 if fully else 1.0)
         return replace(found, along=along, dtype=dtype)
-
-    def explained(self, name: str) -> float:
-        """Return the largest error that rounding explains of the captured operator `name`, however near it came."""
-        return self.error(name, fully=True).bound
 
     def _rounding(self, name: str, dtype: str, exact: np.ndarray, bound: RoundingBound) -> np.ndarray:
         """Return what rounding explains beside that of the results themselves, in a shape that broadcasts."""
@@ -260,7 +253,7 @@ def _misformed(
 
 
 def explained_errors(trace: Trace) -> tuple[LocalError, ...]:
-    """Return every captured operator with all that rounding explains of it as its bound: see `Judge.explained`."""
+    """Return every captured operator with all that rounding explains of it as its bound: see `Judge.error`."""
     assert trace.meaning is not None  # of eager, which knows what it computes
     judge = Judge(trace.meaning, trace)
     return tuple(judge.error(tap.name, fully=True).without_tensors() for tap in trace.taps)
@@ -302,10 +295,9 @@ def judged(
         allowed, more = rounding()
         shares = np.maximum(_shares(difference, allowed), more)
     ratios = np.where(_alike(given, exact), shares, np.inf)
-    worst = np.unravel_index(int(np.argmax(ratios)), ratios.shape) if ratios.size else ()
     ratio, error = (float(one.max(initial=0.0)) for one in (ratios, difference))
     about = peak_of(exact), ratio, ~(ratios <= 1), given, exact, (), float(np.max(allowed, initial=0.0))
-    return LocalError(operator, error, *about, str(given.dtype), worst=tuple(map(int, worst)))
+    return LocalError(operator, error, *about, str(given.dtype))
 
 
 def in_range(right: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -61,7 +61,7 @@ def _beside(stale: Mechanism, own: tuple[Mechanism, ...]) -> tuple[Mechanism, ..
 
 def _measured(subject: Subject, found: Investigation, limits: dict[str, OutputLimit]) -> tuple[Culprit, ...]:
     """Return all wrong operators with their source lines and what each does to the output."""
-    culprits = [placed(subject, one) for one in _ordered(found)]
+    culprits = [placed(subject, one) for one in _own(found)]
     seen = _seen(found, culprits)
     for place, one in enumerate(culprits):
         if not one.mechanisms and one.kind == "nonfinite" and one.captured in seen:
@@ -160,11 +160,8 @@ def _name(culprit: Culprit) -> str:
     return culprit.tap.name
 
 
-def _ordered(found: Investigation) -> tuple[Culprit, ...]:
-    """Return all culprits in the order of execution: those of the divergence, and the first non-finite one."""
-    named = {one.tap.name for one in found.faults if one.tap is not None}
-    nonfinite = found.nonfinite
-    if nonfinite.verdict != "fail" or nonfinite.tap is None or nonfinite.tap.name in named:
-        return found.faults
-    order = {tap.name: place for place, tap in enumerate(found.candidate.taps)}
-    return tuple(sorted((nonfinite, *found.faults), key=lambda one: order[one.tap.name] if one.tap else -1))
+def _own(found: Investigation) -> tuple[Culprit, ...]:
+    """Return the operators that are wrong by themselves, the first non-finite one with them."""
+    named = {_name(one) for one in found.faults}
+    new = found.nonfinite.verdict == "fail" and _name(found.nonfinite) not in named
+    return (found.nonfinite, *found.faults) if new else found.faults

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate.culprit import Culprit, Kind, Mechanism, wrong_at
+from kokoro_nb.locate.culprit import Culprit, Mechanism, wrong_at
 from kokoro_nb.locate.local_error import Judge, LocalError, parts, uncaptured
 from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.output_error import worst_output
 from kokoro_nb.locate.rule_evidence import Evidence, call_of
 from kokoro_nb.traces.operators import CONSTANT, INPUT, VIEWS, Operator
-from kokoro_nb.traces.parity import of_peak
+from kokoro_nb.traces.parity import compare
 from kokoro_nb.traces.statistics import describe
 from kokoro_nb.traces.trace import Tap, Trace
 
@@ -47,18 +47,21 @@ def first_nonfinite(reference: Trace | None, candidate: Trace) -> Culprit:
     if not bad and reaches:
         return Culprit("nonfinite", "unknown", trace.backend, reaches_output=True, reason="an output is not finite")
     if not bad:
-        return _nothing("nonfinite", trace, _uncovered(reference, trace) if reference else trace.missing)
+        unseen = _uncovered(reference, trace) if reference else trace.missing
+        were = "was" if len(unseen) == 1 else "were"
+        reason = f"{len(unseen)} {were} not captured, from {unseen[0]} on" if unseen else ""
+        return Culprit("nonfinite", "unknown" if unseen else "pass", trace.backend, reason=reason)
     known = {operator.name: operator for operator in trace.requested}
     source = next((tap for tap in bad if all(_finite(trace, one, state, known) for one in tap.operator.inputs)), None)
     tap = source or bad[0]
-    unseen = () if source else uncaptured(tap.operator, state, known)
-    reason = "" if source else "its inputs were not captured" if unseen else "its inputs are not finite either"
+    lost = () if source else uncaptured(tap.operator, state, known)
+    reason = "" if source else "its inputs were not captured" if lost else "its inputs are not finite either"
     return Culprit(
         "nonfinite",
         "fail" if source else "unknown",
         trace.backend,
         tap,
-        candidates=(tap.name, *unseen),
+        candidates=(tap.name, *lost),
         channels=tap.statistics.pattern,
         upstream=tap.operator.inputs,
         reaches_output=reaches,
@@ -74,11 +77,6 @@ def _output_shows(trace: Trace, reference: Trace | None) -> bool | None:
     sound = {name: np.isfinite(one) for name, one in right.items() if one.shape == trace.outputs[name].shape}
     wrong = (np.logical_and(~np.isfinite(given), sound.get(name, True)) for name, given in trace.outputs.items())
     return any(one.any() for one in wrong)
-
-
-def first_of(found: Sequence[Culprit], reference: Trace, candidate: Trace) -> Culprit:
-    """Return the first of what `divergences` found, or the statement that it found nothing."""
-    return found[0] if found else _nothing("divergence", candidate, _uncovered(reference, candidate))
 
 
 def judged(reference: Trace, candidate: Trace) -> tuple[LocalError, ...]:
@@ -144,13 +142,6 @@ def _judge(reference: Trace, candidate: Trace) -> Judge:
     return Judge(reference.meaning, candidate)
 
 
-def _nothing(kind: Kind, trace: Trace, unseen: Sequence[str]) -> Culprit:
-    """Return the statement that no captured operator is to blame; what was not captured is unknown."""
-    were = "was" if len(unseen) == 1 else "were"
-    reason = f"{len(unseen)} {were} not captured, from {unseen[0]} on" if unseen else ""
-    return Culprit(kind, "unknown" if unseen else "pass", trace.backend, reason=reason)
-
-
 def _candidates(error: LocalError, wrong: Sequence[LocalError], sound: Collection[str]) -> tuple[str, ...]:
     """Return the operators of which one is wrong: those computed along, if other wrong operators share them.
 
@@ -203,12 +194,8 @@ def _inherited(reference: Trace, error: LocalError) -> float | None:
     known = reference.values.get(error.operator.name)
     if known is None or not known.size:
         return None
-    right, known = np.asarray(error.right, np.float64), np.asarray(parts(known), np.float64)
-    if right.shape != known.shape:
-        return float("nan")
-    with np.errstate(invalid="ignore"):
-        gap, peak = float(np.max(np.abs(right - known))), float(np.max(np.abs(known)))
-    return of_peak(gap, peak)
+    known = parts(known)
+    return compare(known, error.right).of_peak if known.shape == error.right.shape else float("nan")
 
 
 def _reaches(reference: Trace, candidate: Trace) -> bool:

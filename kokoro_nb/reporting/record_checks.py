@@ -110,11 +110,10 @@ def _investigation(found: Investigation, log: CheckLog, subject: str, parity: fl
     bad = sum(tap.statistics.finite != 1 for tap in found.candidate.taps)
     named = _named(found.nonfinite)
     log.check("finite", "Every captured operator is finite.", bad, 0, "==", "operators", name, named)
+    wrong = _named(found.faults[0]) if found.faults else None
     worst = float(np.max([error.ratio for error in found.errors])) if found.errors else float("nan")
     claim = "Every captured operator is right on its own inputs, within what rounding explains."
-    log.check(
-        *("local_error", claim, worst, 1), unit="of what rounding explains", backend=name, tap=_named(found.divergence)
-    )
+    log.check(*("local_error", claim, worst, 1), unit="of what rounding explains", backend=name, tap=wrong)
 
 
 def _named(culprit: Culprit) -> str | None:

@@ -5,9 +5,6 @@ from typing import Any
 
 import numpy as np
 
-SAMPLE = 4096
-PERCENTS = (1, 25, 50, 75, 99)
-
 
 @dataclass(frozen=True)
 class Statistics:
@@ -26,10 +23,6 @@ class Statistics:
         How many elements are NaN, and how many infinite.
     minimum, maximum, mean, rms : float
         Over the finite elements alone; NaN where there are none. Mean and rms are accumulated in float64.
-    percentiles : tuple of float
-        The 1st, 25th, 50th, 75th and 99th of the finite elements; NaN where there are none. Of a tensor with more than
-        4096 elements, those of every k-th element, so many that some 4096 are looked at: an estimate, and the only one
-        here.
     channels_whole, channels_partly : tuple of int
         Channels (axis 1 of two axes or more) that are wholly, and partly, non-finite.
     first_index : tuple of int or None
@@ -45,7 +38,6 @@ class Statistics:
     maximum: float
     mean: float
     rms: float
-    percentiles: tuple[float, ...]
     channels_whole: tuple[int, ...]
     channels_partly: tuple[int, ...]
     first_index: tuple[int, ...] | None
@@ -107,7 +99,6 @@ def describe(array: Any) -> Statistics:
         maximum=high,
         mean=mean,
         rms=rms,
-        percentiles=_percentiles(known),
         channels_whole=whole,
         channels_partly=partly,
         first_index=_first_bad(finite, array.shape) if bad else None,
@@ -124,15 +115,6 @@ def _moments(known: np.ndarray) -> tuple[float, float, float, float]:
     wide = known.astype(np.float64)
     wide /= scale
     return low, high, scale * float(wide.mean()), scale * float(np.sqrt(np.square(wide, out=wide).mean()))
-
-
-def _percentiles(known: np.ndarray) -> tuple[float, ...]:
-    """Return percentiles of elements that are all finite."""
-    if not known.size:
-        return (float("nan"),) * len(PERCENTS)
-    ordered = np.sort(known[:: -(-known.size // SAMPLE)])
-    places = (np.asarray(PERCENTS) * (ordered.size - 1) + 50) // 100  # the nearest rank, rounded
-    return tuple(map(float, ordered[places]))
 
 
 def _bad_channels(finite: np.ndarray, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:

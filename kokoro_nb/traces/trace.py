@@ -122,18 +122,14 @@ class Trace:
 
     def _repr_html_(self) -> str:
         bad = [tap for tap in self.taps if tap.statistics.finite < 1]
-        captured, whole = len(self.taps), len(self.values)
         caption = ", ".join(
             [
-                f"{self.backend}: {number(captured)} operator{'' if captured == 1 else 's'} captured",
+                f"{self.backend}: {number(len(self.taps))} operator{'' if len(self.taps) == 1 else 's'} captured",
                 f"{number(len(self.missing))} not",
-                f"{number(whole)} as whole tensors",
-                f"{number(len(bad))} not finite",
+                f"{number(len(bad))} not finite; {'the first that are not finite' if bad else 'the last'}",
             ]
-        )
-        which = "the first that are not finite" if bad else "the last"
+        ) + (f". {self.how}" if self.how else "")
         shown = bad[:SHOWN] or self.taps[-SHOWN:]
-        caption += f"; {which}{f'. {self.how}' if self.how else ''}"
         return table([_row(tap) for tap in shown], caption)._repr_html_()
 
 

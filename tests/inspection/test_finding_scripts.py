@@ -1,11 +1,11 @@
-"""Scripts for findings: nodes in bodies, structural findings without one, and the reason where there is none."""
+"""Scripts for findings: of a node, structural findings without one, and the reason where there is none."""
 
 import subprocess
 import sys
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import numpy_helper
 
 import kokoro_nb as nb
 from kokoro_nb.inspection.finding_scripts import SHOWN
@@ -23,25 +23,13 @@ def _shown(path):
     return float(words[words.index("error") + 1]), float(words[-1])
 
 
-def test_a_node_of_a_loop_has_a_script_of_its_worst_pass(save, node, tmp_path, monkeypatch):
-    value = helper.make_tensor_value_info
-    nodes = [
-        node("Identity", ["go"], ["goes"], name="/keep"),
-        node("Add", ["state", "one"], ["more"], name="/add"),
-        node("Exp", ["more"], ["next"], name="/exp"),
-    ]
-    ins = [value("k", TensorProto.INT64, []), value("go", TensorProto.BOOL, []), value("state", TensorProto.FLOAT, [2])]
-    body = helper.make_graph(
-        nodes, "body", ins, [value("goes", TensorProto.BOOL, []), value("next", TensorProto.FLOAT, [2])]
-    )
-    loop = node("Loop", ["count", "yes", "x"], ["y"], name="/loop", body=body)
-    path = save([loop], {"x": [2]}, ["y"], {"count": np.int64(2), "yes": np.bool_(True), "one": np.float32(1)})
+def test_a_script_shows_the_error_of_a_node(save, node, tmp_path, monkeypatch):
+    nodes = [node("Add", ["x", "one"], ["more"], name="/add"), node("Exp", ["more"], ["y"], name="/exp")]
+    path = save(nodes, {"x": [2]}, ["y"], {"one": np.float32(1)})
     monkeypatch.setitem(MEANINGS, ("", "Exp"), lambda call, x: np.exp(x) * 1.001)
     report = nb.inspect(path, {"x": np.zeros(2, np.float32)}, folder=tmp_path / "out")
-    keys = [one.key for one in report.findings]
-    assert "/loop//exp" in keys
-    script = next(one for one in report.scripts if one.parent.name == f"finding_{keys.index('/loop//exp') + 1}")
-    error, stated = _shown(script)
+    assert report.first.key == "/exp"
+    error, stated = _shown(report.scripts[0])
     assert error >= SHOWN * stated > 0
 
 

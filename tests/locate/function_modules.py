@@ -5,12 +5,13 @@ from torch import nn
 
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.base import absence
-from kokoro_nb.locate.verdicts import divergences, first_of
+from kokoro_nb.locate.verdicts import divergences, first_nonfinite
 
 
 def first_divergence(reference, candidate):
     """Return the first operator that is wrong by itself, or the statement that none is."""
-    return first_of(divergences(reference, candidate), reference, candidate)
+    found = divergences(reference, candidate)
+    return found[0] if found else first_nonfinite(reference, candidate)
 
 
 class Function(nn.Module):

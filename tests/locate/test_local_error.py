@@ -88,7 +88,7 @@ def test_integers_and_truth_values_are_exact(toy, step, at):
     right = _errors(program, program.trace())
     assert {(error.ratio, error.bound, error.bound_of_peak) for error in right.values()} == {(0, 0, 0)}
     assert [error.right.dtype for error in right.values()] == [np.int64, bool]
-    assert Judge(program, program.trace()).explained(":gt") == 0
+    assert Judge(program, program.trace()).error(":gt", fully=True).bound == 0
     trace = program.trace({":argmax": at((0, 1), 15 - program.trace().values[":argmax"][0, 1]), ":gt": np.logical_not})
     errors = _errors(program, trace)
     assert (errors[":argmax"].ratio, errors[":argmax"].error) == (np.inf, 1)
@@ -163,7 +163,7 @@ def test_empty_tensors_have_no_error(toy, step):
     error = _errors(program, program.trace())[":clone"]
     assert (error.ratio, error.error, error.peak, error.of_peak) == (0, 0, 0, 0)
     assert (error.bound, error.bound_of_peak, error.given.size) == (0, 0, 0)
-    assert Judge(program, program.trace()).explained(":clone") == 0
+    assert Judge(program, program.trace()).error(":clone", fully=True).bound == 0
 
 
 def test_a_trace_of_another_program_is_refused(toy, step):

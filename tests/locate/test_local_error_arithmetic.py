@@ -72,7 +72,7 @@ def test_what_is_allowed_are_units_and_the_bound_of_the_family(toy, step, at, fa
     assert error.ratio == pytest.approx(fault / (units[0, 1, 0] + 0.25), rel=1e-5)
     assert np.argwhere(error.wrong).tolist() == [[0, 1, 2]] * wrong
     assert error.error == pytest.approx(fault, rel=1e-5)
-    assert error.bound == judge.explained(":mul") == pytest.approx(units.max() + 0.25, rel=1e-9)
+    assert error.bound == judge.error(":mul", fully=True).bound == pytest.approx(units.max() + 0.25, rel=1e-9)
     infinite = program.trace({":mul": at((0, 0, 0), exact[0, 0, 0] + 0.1)})
     found = Judge(_bounded(program, own=own), infinite).error(":mul")
     assert found.ratio == pytest.approx(0.1 / units[0, 0, 0], rel=1e-4)
@@ -99,15 +99,15 @@ def test_of_an_operator_without_a_family_sixteen_times_what_rounding_was_seen_to
     seen = [np.sin((program.inputs["x"] + 1000) - 1000), np.sin((x * (1 + EPS / 2 * lot) + 1000) - 1000)]
     measured = np.maximum(*(_peaks(one - exact) for one in seen))
     expected = 4 * EPS * _peaks(exact) + 16 * measured
-    assert Judge(program, program.trace()).explained(":add") == pytest.approx(expected.max(), rel=1e-9)
+    assert Judge(program, program.trace()).error(":add", fully=True).bound == pytest.approx(expected.max(), rel=1e-9)
     last = exact.copy()
     last[0, 2, 3] += 0.5
-    found = Judge(_bounded(program, last=torch.from_numpy(last)), program.trace()).explained(":add")
+    found = Judge(_bounded(program, last=torch.from_numpy(last)), program.trace()).error(":add", fully=True).bound
     assert found == pytest.approx((4 * EPS * _peaks(exact))[0, 2, 0] + THROUGH * 0.5, rel=1e-9)
 
 
 def test_a_bound_of_complex_numbers_is_for_both_their_parts(toy, step):
     program = toy({":complex": step("complex.default", lambda x: (x + 2j * x).astype(np.complex64), "input:x")})
     bounded = _bounded(program, own=torch.full((1, 4, 16), 0.25, dtype=torch.float64))
-    found = Judge(bounded, program.trace()).explained(":complex")
+    found = Judge(bounded, program.trace()).error(":complex", fully=True).bound
     assert found == pytest.approx(4 * EPS * 2 * np.abs(program.inputs["x"]).max() + 0.25, rel=1e-6)

@@ -21,8 +21,9 @@ from kokoro_nb.backends.mil.saved_program import SavedProgram, load_program
 from kokoro_nb.backends.signature import TensorSpec, dtype_name
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram, Observe
-from kokoro_nb.inspection.formats.runnable_program import OperatorAlone, ProgramFacts, ProgramRun, fixed
+from kokoro_nb.inspection.formats.runnable_program import ProgramFacts, ProgramRun, fixed
 from kokoro_nb.inspection.input_maker import MadeInputs, drawn_inputs
+from kokoro_nb.inspection.judged_run import OperatorAlone
 from kokoro_nb.inspection.value_types import Arrays
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
 from kokoro_nb.traces.trace import Given, Substitute
@@ -106,7 +107,6 @@ class MilFile:
         return ProgramFacts(
             self.path,
             "kokoro_nb's interpreter of MIL",
-            self._function,
             tuple(TensorSpec(name, *_form(variables[name])) for name in self._plain.inputs),
             {name: name if name in self._places else "" for name in self._plain.outputs},
             {name: name for name in self._places},

@@ -16,8 +16,9 @@ from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import TensorSpec, dtype_name
 from kokoro_nb.errors import InputError, one_line
 from kokoro_nb.inspection.compared_program import ComparedProgram, of_exported
-from kokoro_nb.inspection.formats.runnable_program import OperatorAlone, ProgramFacts, ProgramRun, fixed
+from kokoro_nb.inspection.formats.runnable_program import ProgramFacts, ProgramRun, fixed
 from kokoro_nb.inspection.input_maker import MadeInputs, drawn_inputs
+from kokoro_nb.inspection.judged_run import OperatorAlone
 from kokoro_nb.inspection.value_types import Arrays
 from kokoro_nb.traces.operators import Operator
 from kokoro_nb.traces.trace import Given, Substitute
@@ -88,7 +89,6 @@ class Pt2File:
         return ProgramFacts(
             self.path,
             f"PyTorch {torch.__version__}",
-            "graph",
             self.exported.inputs,
             dict(zip(self.exported.outputs, givers, strict=True)),
             {one.name: specification.node_name(one.name) for one in self.operators},

@@ -16,9 +16,10 @@ from kokoro_nb.backends.signature import TensorSpec
 from kokoro_nb.errors import InputError, one_line
 from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram, Observe
 from kokoro_nb.inspection.formats.pte_instructions import PteInstructions, Step
-from kokoro_nb.inspection.formats.runnable_program import OperatorAlone, ProgramFacts, ProgramRun
+from kokoro_nb.inspection.formats.runnable_program import ProgramFacts, ProgramRun
 from kokoro_nb.inspection.formats.xnnpack_graph import NONE, XnnDelegate, XnnValue
 from kokoro_nb.inspection.input_maker import MadeInputs, drawn_inputs
+from kokoro_nb.inspection.judged_run import OperatorAlone
 from kokoro_nb.inspection.semantics.onnx_call import widened
 from kokoro_nb.inspection.value_types import Array, Arrays
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
@@ -111,7 +112,6 @@ class PteFile:
         return ProgramFacts(
             self.path,
             f"executorch {version('executorch')}",
-            held.plan.name,
             tuple(specs),
             {f"output_{k}": held.last(value) for k, value in enumerate(held.plan.outputs)},
             {name: f"{held.plan.name}_0_{step.number}" for name, (step, _) in held.by_name.items()},

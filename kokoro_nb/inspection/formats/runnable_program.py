@@ -10,6 +10,7 @@ import numpy as np
 from kokoro_nb.backends.signature import TensorSpec
 from kokoro_nb.inspection.compared_program import ComparedProgram
 from kokoro_nb.inspection.input_maker import SIZES, MadeInputs
+from kokoro_nb.inspection.judged_run import OperatorAlone
 from kokoro_nb.inspection.value_types import Arrays
 from kokoro_nb.traces.trace import Meaning
 
@@ -43,8 +44,6 @@ class ProgramFacts:
         The file.
     runtime : str
         What it is run on, with its version.
-    graph : str
-        The graph's id in Model Explorer.
     inputs : tuple of TensorSpec
         In order.
     outputs : dict of str to str
@@ -59,31 +58,11 @@ class ProgramFacts:
 
     path: Path
     runtime: str
-    graph: str
     inputs: tuple[TensorSpec, ...]
     outputs: Mapping[str, str]
     keys: Mapping[str, str]
     hidden: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class OperatorAlone:
-    """How one operator is run by itself.
-
-    Attributes
-    ----------
-    needs : str
-        The packages it needs, in words.
-    lines : str
-        Python that computes ``given`` from ``saved`` and what lies in ``here``, its imports first.
-    values : dict of str to numpy.ndarray
-        What ``saved`` holds.
-    """
-
-    needs: str
-    lines: str
-    values: Arrays = field(default_factory=dict)
 
 
 class RunnableProgram(Meaning, Protocol):

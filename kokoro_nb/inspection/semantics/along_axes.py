@@ -37,15 +37,6 @@ def _skip_layer_norm(
     return (y, mean, inverse, total)[: len(call.node.output)]
 
 
-@meaning("InstanceNormalization")
-def _instance_norm(call: OnnxCall, x: Array, scale: Array, bias: Array) -> Array:
-    axes = tuple(range(2, x.ndim))
-    mean = x.mean(axis=axes, keepdims=True)
-    variance = np.square(x - mean).mean(axis=axes, keepdims=True)
-    shape = (1, -1) + (1,) * len(axes)
-    return scale.reshape(shape) * (x - mean) / np.sqrt(variance + call.get("epsilon", 1e-5)) + bias.reshape(shape)
-
-
 @meaning("BatchNormalization")
 def _batch_norm(call: OnnxCall, x: Array, scale: Array, bias: Array, mean: Array, variance: Array) -> tuple[Input, ...]:
     if call.get("training_mode", 0):
@@ -116,22 +107,6 @@ def _local_response(call: OnnxCall, x: Array) -> Array:
         window = slice(max(0, channel - (size - 1) // 2), min(channels, channel + size // 2 + 1))
         squares[:, channel] = np.square(x[:, window]).sum(axis=1)
     return x / (call.get("bias", 1.0) + call.get("alpha", 1e-4) / size * squares) ** call.get("beta", 0.75)
-
-
-@meaning("DFT")
-def _dft(call: OnnxCall, x: Array, length: Input = None, axis: Input = None) -> Array:
-    where = int(call.get("axis", 1) if call.opset < 20 else -2 if axis is None else np.asarray(axis).reshape(()))
-    where %= x.ndim
-    inverse, onesided = bool(call.get("inverse", 0)), bool(call.get("onesided", 0))
-    signal = x[..., 0] + 1j * x[..., 1] if x.shape[-1] == 2 else x[..., 0]
-    size = None if length is None else int(np.asarray(length).reshape(()))
-    if inverse and onesided:
-        return np.fft.irfft(signal, size, where)[..., None]
-    if inverse:
-        result = np.fft.ifft(signal, size, where)
-    else:
-        result = np.fft.rfft(signal, size, where) if onesided else np.fft.fft(signal, size, where)
-    return np.stack([result.real, result.imag], -1)
 
 
 @meaning("Scatter")

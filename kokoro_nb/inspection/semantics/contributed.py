@@ -3,12 +3,11 @@
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from kokoro_nb.inspection.semantics.convolution_semantics import convolved
 from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall, meaning
 from kokoro_nb.inspection.semantics.quantised import dynamic_parameters
-from kokoro_nb.inspection.semantics.recurrences import lstm
+from kokoro_nb.inspection.semantics.recurrences import activation, lstm
 from kokoro_nb.inspection.value_types import Array, Input
 
 
@@ -99,9 +98,8 @@ def unpacked(values: Array, bits: int) -> Array:
 
 @meaning("FusedMatMul", domain=MICROSOFT)
 def _fused_matmul(call: OnnxCall, a: Array, b: Array) -> Array:
-    for name, swap in (("transBatchA", 0), ("transBatchB", 0)):
-        if call.get(name, swap):
-            raise ValueError(f"{name} is set")
+    if call.get("transBatchA", 0) or call.get("transBatchB", 0):
+        raise ValueError("batches are transposed")
     a = a.swapaxes(-1, -2) if call.get("transA", 0) else a
     b = b.swapaxes(-1, -2) if call.get("transB", 0) else b
     return call.get("alpha", 1.0) * np.matmul(a, b)
@@ -111,14 +109,6 @@ def _fused_matmul(call: OnnxCall, a: Array, b: Array) -> Array:
 def _fused_conv(call: OnnxCall, x: Array, w: Array, b: Input = None, z: Input = None) -> Array:
     y = convolved(call, x, w, b)
     y = y if z is None else y + z
-    alpha, beta = ([*call.get("activation_params", ()), None, None])[:2]
-    kinds = {
-        "Relu": lambda v: np.maximum(v, 0),
-        "Tanh": np.tanh,
-        "Sigmoid": special.expit,
-        "LeakyRelu": lambda v: np.where(v < 0, alpha * v, v),
-        "Clip": lambda v: np.clip(v, alpha, beta),
-        "HardSigmoid": lambda v: np.clip(alpha * v + beta, 0, 1),
-    }
-    activation = call.get("activation")
-    return kinds[activation](y) if activation else y
+    alpha, beta = (iter(call.get("activation_params", ())[k : k + 1]) for k in (0, 1))
+    name = call.get("activation")
+    return activation(name, alpha, beta)(y) if name else y

@@ -1,6 +1,6 @@
 """One ONNX operator with its attributes, and the register of what operators mean in float64."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -10,7 +10,6 @@ import numpy as np
 from kokoro_nb.errors import one_line
 from kokoro_nb.inspection.value_types import Several, Value, Values
 
-STANDARD = ""
 MICROSOFT = "com.microsoft"
 Meaning = Callable[..., Any]
 MEANINGS: dict[tuple[str, str], Meaning] = {}
@@ -68,7 +67,7 @@ class OnnxCall:
         return self.attributes.get(name, default)
 
 
-def meaning(*operators: str, domain: str = STANDARD) -> Callable[[Meaning], Meaning]:
+def meaning(*operators: str, domain: str = "") -> Callable[[Meaning], Meaning]:
     """Register a function ``f(call, *inputs) -> output or tuple of outputs`` as the meaning of these operators."""
 
     def register(function: Meaning) -> Meaning:
@@ -94,17 +93,6 @@ def widened(value: Value, dtype: Any = np.float64) -> Value:
     if name in ("uint4", "uint2"):
         return array.astype(np.uint8)
     return array
-
-
-def as_outputs(results: Any) -> list[Value]:
-    """Return what a meaning returned as a list of outputs."""
-    return list(results) if isinstance(results, tuple) else [results]
-
-
-def axes_of(call: OnnxCall, given: Sequence[int] | np.ndarray | None) -> tuple[int, ...] | None:
-    """Return the axes of an operator that has them as an attribute, or, in later versions, as an input."""
-    axes = call.get("axes") if given is None else given
-    return None if axes is None else tuple(int(axis) for axis in np.atleast_1d(axes))
 
 
 def dtypes_of(values: Several) -> tuple[np.dtype | None, ...]:
@@ -137,12 +125,12 @@ def computed(call: OnnxCall, inputs: Several, dtype: Any = np.float64) -> list[V
     defined = MEANINGS.get((call.domain, call.node.op_type))
     try:
         with np.errstate(all="ignore"):
-            results = as_outputs(defined(call, *wide)) if defined else by_reference(call, wide)
+            results = defined(call, *wide) if defined else tuple(by_reference(call, wide))
     except NotDefined:
         raise
     except Exception as error:  # a third party's operator on another's file: anything can come
         raise NotDefined(f"{call.operator} could not be computed in float64: {one_line(error)}") from error
-    return [widened(value, dtype) for value in results]
+    return [widened(value, dtype) for value in (results if isinstance(results, tuple) else [results])]
 
 
 def by_reference(call: OnnxCall, inputs: Several) -> list[Value]:

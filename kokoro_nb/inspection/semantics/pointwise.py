@@ -1,7 +1,5 @@
 """Elementwise operators that onnx's reference computes in float32, and casts."""
 
-from typing import Any
-
 import numpy as np
 from scipy import special
 
@@ -20,19 +18,8 @@ def gelu(call: OnnxCall, x: Array) -> Array:
     return _by_tanh(x) if call.get("approximate", "none") == "tanh" else x * special.ndtr(x)
 
 
-@meaning("Cast")
-def _cast(call: OnnxCall, x: Array) -> Array:
-    return cast(x, call.get("to"), call.get("saturate", 1), call)
-
-
-@meaning("CastLike")
-def _cast_like(call: OnnxCall, x: Array, like: Array) -> Array:
-    from onnx import helper
-
-    return cast(x, helper.np_dtype_to_tensor_dtype(call.dtypes[1]), call.get("saturate", 1), call)
-
-
-def cast(x: Array, to: Any, saturate: int, call: OnnxCall) -> Array:
+@meaning("Cast", "CastLike")
+def _cast(call: OnnxCall, x: Array, *like: Array) -> Array:
     """Convert to a type of ONNX.
 
     What becomes a float of 16 bits or more is not rounded here: that is left to who compares. A float beyond the range
@@ -41,6 +28,7 @@ def cast(x: Array, to: Any, saturate: int, call: OnnxCall) -> Array:
     from onnx import TensorProto, helper
     from onnx.reference.ops.op_cast import cast_to
 
+    to = helper.np_dtype_to_tensor_dtype(call.dtypes[1]) if like else call.get("to")
     if (
         to in (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
         and x.dtype.kind in "fiub"
@@ -51,7 +39,7 @@ def cast(x: Array, to: Any, saturate: int, call: OnnxCall) -> Array:
         return np.trunc(x).astype(np.int64).astype(dtype) if dtype != np.uint64 else x.astype(dtype)
     if dtype.kind in "iub" and x.dtype.kind in "iub":
         return x.astype(dtype)
-    return cast_to(x.astype(np.float32) if x.dtype == np.float64 else x, to, bool(saturate))
+    return cast_to(x.astype(np.float32) if x.dtype == np.float64 else x, to, bool(call.get("saturate", 1)))
 
 
 @meaning("Dropout")

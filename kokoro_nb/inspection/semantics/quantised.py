@@ -36,10 +36,12 @@ def _target(call: OnnxCall) -> str:
     return helper.tensor_dtype_to_np_dtype(given).name if given else "uint8"
 
 
-def quantised_before_rounding(call: OnnxCall, x: Array, scale: Array, zero: Input = None) -> Array:
+def quantised_before_rounding(
+    call: OnnxCall, x: Array, scale: Array, zero: Input = None, rounded: Callable[[Array], Array] = np.asarray
+) -> Array:
     """Return the float that QuantizeLinear rounds to an integer, cut to the range of that."""
     axis, block = call.get("axis", 1), call.get("block_size", 0)
-    y = x / scales_spread(scale, x.shape, axis, block)
+    y = rounded(x / scales_spread(scale, x.shape, axis, block))
     if zero is not None:
         y = y + scales_spread(zero.astype(np.float64), x.shape, axis, block)
     return np.clip(y, *RANGES[_target(call)])
@@ -56,12 +58,8 @@ def _quantize(call: OnnxCall, x: Array, scale: Array, zero: Input = None) -> Arr
         y = x / scales_spread(scale, x.shape, call.get("axis", 1), call.get("block_size", 0))
         to = call.get("output_dtype", 0) or helper.np_dtype_to_tensor_dtype(call.dtypes[2])
         return cast_to(y.astype(np.float32), to, bool(call.get("saturate", 1)))
-    axis, block = call.get("axis", 1), call.get("block_size", 0)
-    y = np.rint(x / scales_spread(scale, x.shape, axis, block))
-    if zero is not None:
-        y = y + scales_spread(zero.astype(np.float64), x.shape, axis, block)
     stored = name if name not in ("int2", "int4", "uint2", "uint4") else name.rstrip("24") + "8"
-    return np.clip(y, *RANGES[name]).astype(stored)
+    return quantised_before_rounding(call, x, scale, zero, np.rint).astype(stored)
 
 
 @meaning("DequantizeLinear")

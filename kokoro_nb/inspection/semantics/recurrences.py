@@ -1,6 +1,6 @@
 """LSTM, GRU and RNN with every attribute of ONNX: directions, lengths, layouts, activations, peepholes, clipping."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -26,24 +26,24 @@ _SHAPED: dict[str, tuple[float, float, Callable[..., Array]]] = {
     "scaledtanh": (1.0, 1.0, lambda x, a, b: a * np.tanh(b * x)),
     "hardsigmoid": (0.2, 0.5, lambda x, a, b: np.clip(a * x + b, 0, 1)),
     "elu": (1.0, 0.0, lambda x, a, b: np.where(x < 0, a * np.expm1(x), x)),
+    "clip": (-np.inf, np.inf, lambda x, a, b: np.clip(x, a, b)),
 }
+
+
+def activation(name: str, alphas: Iterator[float], betas: Iterator[float]) -> Activation:
+    """Return an activation by its name, whose numbers are the next of those given, or their defaults."""
+    if name.lower() in _PLAIN:
+        return _PLAIN[name.lower()]
+    alpha, beta, function = _SHAPED[name.lower()]
+    return partial(function, a=next(alphas, alpha), b=next(betas, beta))
 
 
 def _activations(call: OnnxCall, defaults: tuple[str, ...], directions: int) -> list[Activation]:
     """Return the activations of all directions, in order."""
     names = list(call.get("activations", defaults * directions))
     names = [name.decode() if isinstance(name, bytes) else name for name in names]
-    alphas, betas = list(call.get("activation_alpha", ())), list(call.get("activation_beta", ()))
-    found: list[Activation] = []
-    for name in map(str.lower, names):
-        if name in _PLAIN:
-            found.append(_PLAIN[name])
-            continue
-        alpha, beta, function = _SHAPED[name]
-        alpha = alphas.pop(0) if alphas else alpha
-        beta = betas.pop(0) if betas else beta
-        found.append(partial(function, a=alpha, b=beta))
-    return found
+    alphas, betas = iter(call.get("activation_alpha", ())), iter(call.get("activation_beta", ()))
+    return [activation(name, alphas, betas) for name in names]
 
 
 def _unrolled(

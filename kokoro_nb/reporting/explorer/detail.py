@@ -10,7 +10,6 @@ from kokoro_nb.markup import chip, number, table
 from kokoro_nb.reporting.explorer.entries import Entries, Entry, columns, shape
 from kokoro_nb.reporting.explorer.images import WIDTH, Strip, channel_statistics, histogram
 from kokoro_nb.traces.operators import CONSTANT, INPUT
-from kokoro_nb.traces.statistics import PERCENTS
 
 ONLY_STATISTICS = "Only its statistics were kept, not the tensor: take the trace with keep='full' to see more."
 NAMED = 12  # channels that are named by number
@@ -85,9 +84,8 @@ def _statistics(entry: Entry) -> str:
     figures |= {"minimum": measured.minimum, "maximum": measured.maximum, "mean": measured.mean, "rms": measured.rms}
     if not np.isnan(measured.margin):
         figures[f"room in {measured.dtype} (dB)"] = measured.margin
-    ranks = {f"{percent} % below": value for percent, value in zip(PERCENTS, measured.percentiles, strict=True)}
     first = "" if measured.first_index is None else f"<p>First element that is not finite: {measured.first_index}.</p>"
-    return f"{_figures(figures)}{_figures(ranks)}{first}"
+    return f"{_figures(figures)}{first}"
 
 
 def _figures(figures: dict[str, Any]) -> str:

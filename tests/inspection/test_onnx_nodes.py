@@ -1,0 +1,24 @@
+"""The ids of nodes are those of Model Explorer's ONNX adapter, which has the library onnx_ir name them."""
+
+import onnx
+import pytest
+
+from kokoro_nb.inspection.onnx_nodes import nodes_of
+
+
+@pytest.fixture
+def odd_names(save, node):
+    """A file with unnamed nodes, three of one name and one whose name is there and empty."""
+    names = (None, "same", "same", None, "", "same")
+    nodes = [node("Neg", [f"v{k}"], [f"v{k + 1}"], name=name) for k, name in enumerate(names)]
+    nodes[4].name = ""
+    return save(nodes, {"v0": [3]}, ["v6"])
+
+
+def test_ids_are_those_of_the_adapter(odd_names):
+    ir = pytest.importorskip("onnx_ir")
+    from onnx_ir.passes.common import NameFixPass
+
+    model = ir.from_proto(onnx.shape_inference.infer_shapes(onnx.load(odd_names)))
+    NameFixPass()(model)
+    assert [node.key for node in nodes_of(onnx.load(odd_names).graph)] == [node.name for node in model.graph]
