@@ -15,7 +15,7 @@ from typing import Any
 
 from kokoro_nb.errors import InputError, Terminated
 from kokoro_nb.reporting.logbook import now
-from kokoro_nb.reporting.needs import NOTEBOOK, require_disk, require_memory, trim_exports
+from kokoro_nb.reporting.needs import NOTEBOOK, require_memory, trim_exports
 from kokoro_nb.reporting.one_notebook import RESERVE, Job, execute, hush
 from kokoro_nb.reporting.progress import Progress
 from kokoro_nb.reporting.readable import size_text
@@ -119,7 +119,7 @@ def run_notebooks(
             clear_drafts(root / name)
         found = {name: None if fresh else reusable(root / name, run.key) for name, run in runs.items()}
         waiting = [name for name, kept in found.items() if kept is None]
-        jobs = _at_once(jobs, str(parameters.get("weights", "mini")), len(waiting), root)
+        jobs = _at_once(jobs, str(parameters.get("weights", "mini")), len(waiting))
         threads = max(1, (os.cpu_count() or 1) // jobs) if jobs > 1 else None
         seconds = {name: _seconds_before(root / name) for name in waiting}
         progress = Progress(len(runs))
@@ -150,11 +150,10 @@ def _own_place(place: Path, folder: str | Path | None) -> Path | None:
     return None if ours else place
 
 
-def _at_once(jobs: int, weights: str, notebooks: int, root: Path) -> int:
+def _at_once(jobs: int, weights: str, notebooks: int) -> int:
     """Return how many notebooks run at once with these weights; refuse where there is no room for one."""
     if not notebooks:
         return jobs
-    require_disk(weights, notebooks, root)
     there = require_memory("a notebook", weights, NOTEBOOK, "-p weights mini")
     return there if there < jobs else jobs
 

@@ -13,9 +13,9 @@ from urllib.parse import quote
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Finding, read_findings
-from kokoro_nb.markup import ORDER, chip, resource
+from kokoro_nb.markup import ORDER, chip, resource, table
 from kokoro_nb.reporting.cells import Body, render_cells
-from kokoro_nb.reporting.fragments import board, checks, columns, overall, tallies, tally
+from kokoro_nb.reporting.fragments import WORDS, board, checks, overall, tally
 from kokoro_nb.reporting.logbook import now
 from kokoro_nb.reporting.readable import clock, duration, size_text
 from kokoro_nb.reporting.run_outcome import AGAIN
@@ -261,8 +261,7 @@ def render_index(pages: Sequence[Page], sizes: Mapping[str, int]) -> str:
         total=sum(sizes.values()),
         verdict="running" if pending and verdict != "fail" else verdict,
         tally=tally(every),
-        columns=columns(every),
-        tallies={page.name: tallies(page.findings) for page in pages},
+        backends=table(_by_backend(counted)).html,
         wrong=_first_cards([one for page in counted for one in page.wrong]),
         stopped=[page for page in pages if not page.completed and not page.pending],
         pending=pending,
@@ -272,6 +271,17 @@ def render_index(pages: Sequence[Page], sizes: Mapping[str, int]) -> str:
         commit=commit(),
         script="",
     )
+
+
+def _by_backend(pages: Sequence[Page]) -> list[dict[str, Any]]:
+    """Return a row for each backend: how many checks on it have each verdict, and in which notebooks."""
+    rows = []
+    for name in sorted({one.backend for page in pages for one in checks(page.findings) if one.backend}):
+        own = [(page, one) for page in pages for one in checks(page.findings) if one.backend == name]
+        counts = Counter[str](one.verdict for _, one in own)
+        row = {"backend": name} | {WORDS[verdict]: counts[verdict] for verdict in ORDER}
+        rows.append(row | {"notebooks": ", ".join(dict.fromkeys(page.name.partition("_")[0] for page, _ in own))})
+    return rows
 
 
 def _groups(pages: Sequence[Page]) -> Mapping[str, list[Page]]:

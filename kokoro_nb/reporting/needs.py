@@ -16,7 +16,6 @@ SMALL_BYTES, FULL_BYTES = 16e6, 327e6  # of the bundled voice, and of the publis
 # Bytes of memory by the bytes of the weights: a diagnosis of the published size held 3.8 GB, a delivery 2.4 GB, and the
 # largest of the notebooks, 19, 5.3 GB
 DIAGNOSIS, DELIVERY, NOTEBOOK = 13.0, 9.0, 20.0
-DISK = 3.0  # of one notebook's exports, by the bytes of the weights; 03, 06 and 15 wrote 2.5 GB together
 ROOMS = ("artefacts", "delivered", "client_programs", "repair", "inductor")  # made again by whoever needs them
 LIMIT, VARIABLE = 20.0, "KOKORO_NB_CACHE_GB"
 YOUNG = 3600.0  # seconds: somebody may be about to load it
@@ -54,27 +53,6 @@ def require_memory(work: str, weights: str, times: float, smaller: str = "--weig
     return int(free // needed)
 
 
-def require_disk(weights: str, notebooks: int, out_dir: Path) -> None:
-    """Refuse a disk without room for what so many notebooks export from large weights.
-
-    Raises
-    ------
-    InputError
-        If the cache or `out_dir` has less.
-    """
-    if not _large(weights):  # a notebook for which the disk is too full then says so in its record
-        return
-    more = notebooks * DISK * _bytes(weights) - exports_bytes()  # what is there need not be written again
-    for folder, option in ((cache_dir(), "with KOKORO_NB_CACHE"), (out_dir, "with --out")):
-        there = next(one for one in (folder, *folder.resolve().parents) if one.is_dir())
-        free = shutil.disk_usage(there).free
-        if free < more:
-            raise InputError(
-                f"With these weights up to {size_text(round(more))} are written, and {folder} has room for "
-                f"{size_text(free)}; make room, or choose another folder {option}."
-            )
-
-
 def _large(weights: str) -> bool:
     return _bytes(weights) > 2 * SMALL_BYTES
 
@@ -87,11 +65,6 @@ def _bytes(weights: str) -> float:
     if path.is_dir():
         return sum(each.stat().st_size for each in path.glob("*.*") if each.is_file())
     return path.stat().st_size if path.is_file() else FULL_BYTES
-
-
-def exports_bytes() -> int:
-    """Return how much the saved exports take."""
-    return sum(size for _, size, _ in _exports())
 
 
 def trim_exports(limit: float | None = None, young: float = YOUNG) -> int:

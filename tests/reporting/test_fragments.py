@@ -1,7 +1,7 @@
 import math
 
 from kokoro_nb.findings import Finding, verdict_line
-from kokoro_nb.reporting.fragments import ALL, board, columns, overall, tallies, tally
+from kokoro_nb.reporting.fragments import board, overall, tally
 
 BAD = "<script>alert(1)</script>"
 
@@ -58,13 +58,3 @@ FOUND = [
     finding("skip", backend="coreml"),
     finding("fail", backend="tvm"),
 ]
-
-
-def test_each_column_has_its_tallies_worst_first_and_where_each_begins():
-    assert columns(FOUND) == [ALL, "coreml", "tvm"]
-    assert {name: [(one.text, one.first) for one in cell] for name, cell in tallies(FOUND).items()} == {
-        ALL: [("2 failed", 3), ("1 skipped", 4), ("2 passed", 1)],
-        "coreml": [("1 skipped", 4)],
-        "tvm": [("2 failed", 3), ("1 passed", 1)],
-    }
-    assert tallies([]) == {ALL: []}
