@@ -7,23 +7,12 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from threading import current_thread, main_thread
 from typing import NoReturn
 
 from kokoro_nb.cache_keys import package_versions
-from kokoro_nb.commands import (
-    bench_command,
-    client_commands,
-    defects_command,
-    diagnose_command,
-    inspect_command,
-    notebooks,
-    speech_command,
-    studies_command,
-    sweep_command,
-    weights_command,
-)
 from kokoro_nb.errors import InputError, Terminated, one_line
 from kokoro_nb.known_warnings import silence_known_warnings
 
@@ -31,6 +20,10 @@ EPILOG = """\
 example: kokoro-nb diagnose vocoder.py:example --backend onnxruntime
 exit status: 0 passed, 1 a check failed or an operator is wrong, 2 bad input, 3 not localised, 4 a fault of kokoro_nb
 itself, 130 or 143 stopped
+"""
+COMMANDS = """
+diagnose_command defects_command inspect_command notebooks studies_command weights_command speech_command
+client_commands bench_command sweep_command
 """
 
 
@@ -107,16 +100,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"kokoro-nb {version}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="command [options]")
 
-    diagnose_command.add(commands)
-    defects_command.add(commands)
-    inspect_command.add(commands)
-    notebooks.add(commands)
-    studies_command.add(commands)
-    weights_command.add(commands)
-    speech_command.add(commands)
-    client_commands.add(commands)
-    bench_command.add(commands)
-    sweep_command.add(commands)
+    for name in COMMANDS.split():
+        import_module(f"kokoro_nb.commands.{name}").add(commands)
     return parser
 
 

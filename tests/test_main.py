@@ -141,8 +141,9 @@ def test_a_fault_of_our_own_is_one_sentence_and_exit_status_4(monkeypatch, capsy
 
 
 def test_a_reader_that_has_enough_is_no_fault_of_ours():
-    many = "import sys; from kokoro_nb import __main__ as m; m.notebooks.add = lambda c: c.add_parser('x').set_defaults"
-    script = f"{many}(command=lambda a: [print('y' * 9999) for _ in range(999)]); sys.exit(m.main(['x']))"
+    heads = "import sys; from kokoro_nb import __main__ as m; from kokoro_nb.commands import notebooks as n"
+    many = "n.add = lambda c: c.add_parser('x').set_defaults"
+    script = f"{heads}; {many}(command=lambda a: [print('y' * 9999) for _ in range(999)]); sys.exit(m.main(['x']))"
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stdout.readline()
         process.stdout.close()

@@ -38,7 +38,7 @@ def add(commands: Any) -> None:
     inspect.add_argument(
         "--budget", metavar="TIME", default="", help="such as 60s or 5m; then what was seen is reported"
     )
-    inspect.add_argument("--out", metavar="DIR", type=Path, help="write the page, the overlays and the scripts")
+    inspect.add_argument("--out", metavar="DIR", type=Path, help="write the page and the scripts")
     inspect.add_argument(
         "--mend",
         metavar="FILE",
@@ -66,15 +66,12 @@ def _inspect(arguments: argparse.Namespace) -> int:
     from kokoro_nb.markup import table
 
     request = {
-        "file": arguments.file,
+        name: getattr(arguments, name) for name in ("file", "against", "static", "mend", "level", "other_python")
+    }
+    request |= {
         "inputs": read_arrays(arguments.inputs) if arguments.inputs else None,
-        "against": arguments.against,
-        "static": arguments.static,
         "seconds": seconds_of(arguments.budget) if arguments.budget else float("inf"),
         "folder": arguments.out,
-        "mend": arguments.mend,
-        "level": arguments.level,
-        "other_python": arguments.other_python,
     }
     if not arguments.memory > 2 * LIBRARIES:
         raise InputError(f"With {arguments.memory:g} GB no runtime starts; give --memory more than {2 * LIBRARIES:g}.")
