@@ -77,7 +77,7 @@ class PteInstructions:
     """
 
     program: Any
-    named: Mapping[str, bytes] = field(default_factory=dict)
+    named: Mapping[str, bytes]
 
     @property
     def plan(self) -> Any:

@@ -55,7 +55,7 @@ def many(tmp_path_factory):
 
 def _kinds(path):
     found = PteFile.read(path)
-    return {node.kind for step in found.instructions.steps if step.is_delegate for node in step.operator.nodes}
+    return {node.kind for step in found.steps if step.is_delegate for node in step.operator.nodes}
 
 
 def test_what_the_payload_means_is_what_xnnpack_gives(many):
