@@ -34,8 +34,6 @@ def diagnosed_file(subject: Subject, file: str | Path) -> Diagnosis:
         If the file is absent, damaged, of another runtime, or of a module with other inputs, outputs or values.
     """
     path, module, runtime = Path(file), subject.healthy, subject.runtime
-    if not path.exists():
-        raise InputError(f"There is no file {path}; give the file that was exported of the module.")
     suffix = Path(str(getattr(runtime, "file", ""))).suffix
     if path.suffix != suffix:
         runs = f"runs {suffix} files" if suffix else "runs no files"

@@ -194,7 +194,8 @@ class PairedValues:
         """Return whether the reference has the inputs of a node and not its result."""
         near = {name: self.pairs[name][1] for name in node.reads if name in self.pairs}
         # flags that the reference has not may say the opposite there
-        read = [apart for name, apart in near.items() if apart <= self.limit or not self.own[name].flags]
+        flags = {name for name in near if np.isin(self.own[name].points, (0, 1)).all()}
+        read = [apart for name, apart in near.items() if apart <= self.limit or name not in flags]
         given = [name for name in node.outputs if name in self.pairs]
         if not given or not read or any(apart > (EXACTLY if self.limit == EXACT else self.limit) for apart in read):
             return False  # of what is made of integers alone it is not known whether they are the same

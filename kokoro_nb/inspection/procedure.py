@@ -174,9 +174,9 @@ def _cured_as_well(
 
 def _examined(subject: Subject, reference: Any, method: Method, precision: Precision, remedies: bool) -> Diagnosis:
     runtime, candidate, inputs = subject.runtime, subject.candidate, subject.inputs
-    delegate, hidden = getattr(runtime, "delegate", None), ""
-    if delegate:
-        hidden = f"the operators that {delegate} computes are inside its delegate, which shows no results"
+    delegate = getattr(runtime, "delegate", None)
+    words = f"the operators that {delegate} computes are inside its delegate, which shows no results"
+    hidden = words if delegate else ""
     if method == "bisection" or (method == "auto" and hidden):
         known = None if reference is None else _right(candidate, inputs, reference, precision)[0]
         compared = _compared_with(candidate, known)

@@ -71,7 +71,9 @@ class Reference:
             return of_exported(self.what, self.label)
         if not hasattr(self.what, "forward"):
             return self.what.compared()
-        names = list(self.inputs or signature(self.what.forward).parameters)[: len(inputs)]  # the others have defaults
+        parameters = signature(self.what.forward).parameters.values()
+        needed = [one.name for one in parameters if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD]
+        names = needed if self.inputs is None else list(self.inputs)
         return of_exported(exported_reference(self.what.eval(), by_name(names, inputs, self.label)), self.label)
 
 

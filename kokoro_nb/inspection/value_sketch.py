@@ -1,7 +1,7 @@
 """What a value is known by in another program, whatever it is called and in which order its elements stand."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -33,7 +33,7 @@ class ValueSketch:
 
     size: int
     points: np.ndarray
-    images: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    images: np.ndarray
 
     @classmethod
     def of(cls, value: np.ndarray) -> "ValueSketch":
@@ -45,11 +45,6 @@ class ValueSketch:
     def joined(cls, parts: Sequence["ValueSketch"]) -> "ValueSketch":
         """Return what a value is known by on several sets of inputs."""
         return cls(parts[0].size, *map(np.concatenate, zip(*((one.points, one.images) for one in parts), strict=True)))
-
-    @property
-    def flags(self) -> bool:
-        """Whether it has no elements but 0 and 1."""
-        return bool(np.isin(self.points, (0.0, 1.0)).all())
 
     def differs(self, other: "ValueSketch") -> float:
         """Return the root mean square of the difference, element by element, over that of `other`; about a fifth off.

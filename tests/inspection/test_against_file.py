@@ -88,13 +88,13 @@ def test_files_that_cannot_be_compared_say_so(write, save, node):
 def test_the_order_of_elements_does_not_matter_and_one_channel_does():
     random = np.random.default_rng(0)
     points = np.sort(random.standard_normal(128))
-    one = ValueSketch(128, points)
-    assert one.distance(ValueSketch(128, points.copy())) == 0
-    assert one.distance(ValueSketch(128, points * 1.1)) > 0.05
-    assert one.distance(ValueSketch(129, points)) == np.inf
+    one = ValueSketch(128, points, points)
+    assert one.distance(ValueSketch(128, points.copy(), points)) == 0
+    assert one.distance(ValueSketch(128, points * 1.1, points)) > 0.05
+    assert one.distance(ValueSketch(129, points, points)) == np.inf
     bad = points.copy()
     bad[3] = np.nan
-    assert one.distance(ValueSketch(128, bad)) == np.inf
+    assert one.distance(ValueSketch(128, bad, points)) == np.inf
 
 
 class Voice(torch.nn.Module):

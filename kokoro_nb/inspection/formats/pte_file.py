@@ -22,7 +22,7 @@ from kokoro_nb.inspection.input_maker import MadeInputs, drawn_inputs
 from kokoro_nb.inspection.judged_run import OperatorAlone
 from kokoro_nb.inspection.semantics.onnx_call import widened
 from kokoro_nb.inspection.value_types import Array, Arrays
-from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
+from kokoro_nb.traces.operators import CONSTANT, INPUT
 from kokoro_nb.traces.trace import Given, Substitute
 
 LARGEST = 4 * 2**30  # bytes of a file
@@ -41,19 +41,16 @@ given = program.load_method("{method}").execute(inputs)[{place}].numpy()
 
 
 @dataclass(frozen=True, eq=False)
-class PteFile:
+class PteFile(PteInstructions):
     """An ExecuTorch program with one method.
 
     Attributes
     ----------
     path : pathlib.Path
         The file.
-    instructions : PteInstructions
-        Its one chain of instructions.
     """
 
     path: Path
-    instructions: PteInstructions
 
     @classmethod
     def read(cls, path: Path) -> "PteFile":
@@ -82,40 +79,35 @@ class PteFile:
             raise InputError(f"{path} holds no method of one chain of instructions.")
         entries = {} if held is None else held.pte_data
         named = {name: bytes(held.buffers[one.buffer_index]) for name, one in entries.items()}
-        found = cls(path, PteInstructions(program, named))
+        found = cls(program, named, path)
         try:
             _ = found.facts, found.compared()
         except (IndexError, KeyError, TypeError, AttributeError) as error:
             raise InputError(f"{path} is damaged: its instructions name values that it does not have.") from error
         return found
 
-    @property
-    def operators(self) -> tuple[Operator, ...]:
-        """All of them, in the order of execution; a delegate's results are its."""
-        return self.instructions.operators
-
     @cached_property
     def facts(self) -> ProgramFacts:
         """What is known before it is run."""
-        held, specs = self.instructions, []
-        for k, value in enumerate(held.plan.inputs):
-            tensor = held.tensor(value)
+        specs = []
+        for k, value in enumerate(self.plan.inputs):
+            tensor = self.tensor(value)
             if tensor is None:
                 raise InputError(f"{self.path} takes a number, not a tensor, as its input {k}; that is not supported.")
-            specs.append(TensorSpec(f"input_{k}", tuple(tensor.sizes), held.dtype(value)))
-        delegates = [step for step in held.steps if step.is_delegate]
+            specs.append(TensorSpec(f"input_{k}", tuple(tensor.sizes), self.dtype(value)))
+        delegates = [step for step in self.steps if step.is_delegate]
         known = sum(step.operator is not None for step in delegates)
         note = (
-            f"{len(delegates)} of {len(held.steps)} instructions are delegates, whose inside no tracer "
+            f"{len(delegates)} of {len(self.steps)} instructions are delegates, whose inside no tracer "
             f"shows: {known} of them are judged by what they give, against the graph that the file holds."
         )
         return ProgramFacts(
             self.path,
             f"executorch {version('executorch')}",
             tuple(specs),
-            {f"output_{k}": held.last(value) for k, value in enumerate(held.plan.outputs)},
-            {name: f"{held.plan.name}_0_{step.number}" for name, (step, _) in held.by_name.items()},
-            {name: step.reason for name, (step, _) in held.by_name.items() if step.reason},
+            {f"output_{k}": self.last(value) for k, value in enumerate(self.plan.outputs)},
+            {name: f"{self.plan.name}_0_{step.number}" for name, (step, _) in self.by_name.items()},
+            {name: step.reason for name, (step, _) in self.by_name.items() if step.reason},
             (*([note] if delegates else []), *([HALVES] if self.has_halves else [])),
         )
 
@@ -128,7 +120,7 @@ class PteFile:
         self, name: str, inputs: Given, captured: Given, double: bool = True, substitute: Substitute = None
     ) -> Any:
         """Compute one operator on its inputs: see `kokoro_nb.traces.trace.Meaning.recompute`."""
-        step, place = self.instructions.by_name[name]
+        step, place = self.by_name[name]
         if step.operator is None:
             raise InputError(f"{name}: {step.reason}.")
         named = self._given(step, inputs, captured, double)
@@ -140,7 +132,7 @@ class PteFile:
             found = result[place] if several else result
             if substitute is not None and several:
                 found = substitute(getitem, (result, place), {}, found)
-        wanted = self.instructions.torch_dtype(step.results[place])
+        wanted = self.torch_dtype(step.results[place])
         if double and wanted.is_floating_point:
             return found if found.is_floating_point() else found.double()  # a cast of integers
         return found.to(wanted)
@@ -149,26 +141,26 @@ class PteFile:
         """Return the arguments of an instruction by name, floats in float64 or in the file's own types."""
 
         def tensor(value: int) -> Any:
-            stored: Any = self.instructions.stored(value) if value not in step.sources else None
+            stored: Any = self.stored(value) if value not in step.sources else None
             if stored is None:
                 source = step.sources[value]
                 known = inputs[source.removeprefix(INPUT)] if source.startswith(INPUT) else captured[source]
-                stored = np.asarray(known).reshape(self.instructions.tensor(value).sizes)
+                stored = np.asarray(known).reshape(self.tensor(value).sizes)
             found = torch.from_numpy(np.array(stored, order="C"))  # as it lies in ExecuTorch: out variants rely on it
             if found.is_floating_point():
-                return found.double() if double else found.to(self.instructions.torch_dtype(value))
+                return found.double() if double else found.to(self.torch_dtype(value))
             return found
 
-        return {key: self.instructions.argument(value, tensor) for key, value in step.arguments.items()}
+        return {key: self.argument(value, tensor) for key, value in step.arguments.items()}
 
     def made_inputs(self, seed: int = 0) -> MadeInputs:
         """Draw inputs; integers stay below what they look up."""
         bounds = {}
-        for step in self.instructions.steps:
+        for step in self.steps:
             if step.label.startswith("aten::embedding"):
                 table, indices = (step.arguments[one] for one in ("weight", "indices"))
                 source = step.sources.get(indices, "")
-                bounds[source.removeprefix(INPUT)] = int(self.instructions.tensor(table).sizes[0])
+                bounds[source.removeprefix(INPUT)] = int(self.tensor(table).sizes[0])
         return drawn_inputs(self.facts.inputs, seed, bounds)
 
     def run(self, inputs: Arrays) -> ProgramRun:
@@ -181,9 +173,8 @@ class PteFile:
         """
         from kokoro_nb.backends.executorch.tracing import logged_run
 
-        held = self.instructions
-        values = [value for step in held.steps for value in (*step.results, *step.reads)] + held.plan.outputs
-        room = 2**16 + sum(8 * held.count(one) + 256 for one in values)
+        values = [value for step in self.steps for value in (*step.results, *step.reads)] + self.plan.outputs
+        room = 2**16 + sum(8 * self.count(one) + 256 for one in values)
         try:
             run = logged_run(self.path.resolve(), inputs, room, again=True)
         except RuntimeError as error:
@@ -194,13 +185,13 @@ class PteFile:
             for operator in self.operators:
                 if all(one in captured for one in operator.inputs if not one.startswith((INPUT, CONSTANT))):
                     captured[operator.name] = self.recompute(operator.name, inputs, captured, double=False).numpy()
-        for step in held.steps:
+        for step in self.steps:
             tensors = run.logged.get(step.number, [])[-len(step.results) or None :]
             for name, value, found in zip(step.names, step.results, tensors, strict=False):
-                if len(tensors) == len(step.results) and found.size == held.count(value):
-                    captured[name] = np.array(found).reshape(held.tensor(value).sizes)
+                if len(tensors) == len(step.results) and found.size == self.count(value):
+                    captured[name] = np.array(found).reshape(self.tensor(value).sizes)
         first, again = ({f"output_{k}": value for k, value in enumerate(one)} for one in (run.outputs, run.again))
-        return ProgramRun(captured, first, None if held.states else again)
+        return ProgramRun(captured, first, None if self.states else again)
 
     def alone(self, name: str, inputs: Arrays, captured: Arrays, folder: Path) -> OperatorAlone:
         """Write one instruction as a program of its own, ``one_node.pte``.
@@ -210,14 +201,14 @@ class PteFile:
         InputError
             If an input of the instruction is not known, or ExecuTorch cannot write the program.
         """
-        step, place = self.instructions.by_name[name]
+        step, place = self.by_name[name]
         values = {}
         for k, (value, source) in enumerate(step.sources.items()):
             known = inputs.get(source.removeprefix(INPUT)) if source.startswith(INPUT) else captured.get(source)
             if known is None:
                 raise InputError(f"its input {source} is not shown.")
-            tensor = self.instructions.tensor(value)
-            values[f"in{k}"] = np.asarray(known, self.instructions.dtype(value)).reshape(tensor.sizes)
+            tensor = self.tensor(value)
+            values[f"in{k}"] = np.asarray(known, self.dtype(value)).reshape(tensor.sizes)
         with quietly():
             from executorch.exir._serialize._program import deserialize_pte_binary, serialize_pte_binary
 
@@ -240,11 +231,11 @@ class PteFile:
     def compared(self) -> ComparedProgram:
         """Return it for a comparison with another program; a delegate's own nodes stand in its place."""
         nodes: list[ComparedNode] = []
-        for step in self.instructions.steps:
+        for step in self.steps:
             inside = isinstance(step.operator, XnnDelegate)
             nodes += (self._inside if inside else self._nodes)(step, len(nodes))
         names = tuple(spec.name for spec in self.facts.inputs)
-        states = filter(None, map(self.instructions.last, sorted(self.instructions.states)))
+        states = filter(None, map(self.last, sorted(self.states)))
         return ComparedProgram(
             self.path.name, names, (*self.facts.outputs.values(), *states), tuple(nodes), self._compute
         )
@@ -253,7 +244,7 @@ class PteFile:
         """Compute it in float64; each value inside of a delegate is observed as well."""
         wide = {name: widened(value) for name, value in inputs.items()}
         known: dict[str, Array] = {}
-        for step in self.instructions.steps:
+        for step in self.steps:
             read = [one for one in step.sources.values() if not one.startswith(INPUT)]
             if step.operator is None or any(one not in known for one in read):
                 continue
@@ -273,11 +264,11 @@ class PteFile:
 
     def _nodes(self, step: Step, start: int) -> Iterator[ComparedNode]:
         """Yield a node for each result of an instruction."""
-        held = [(f"value_{value}", self.instructions.stored(value)) for value in step.reads]
+        held = [(f"value_{value}", self.stored(value)) for value in step.reads]
         constants = tuple((name, array) for name, array in held if array is not None)
         reads = tuple(dict.fromkeys(one.removeprefix(INPUT) for one in step.sources.values()))
         attributes = {
-            name: self.instructions.argument(value, lambda _: None)
+            name: self.argument(value, lambda _: None)
             for name, value in step.arguments.items()
             if value not in step.reads
         }
@@ -291,7 +282,7 @@ class PteFile:
         names, caller = _names(step, delegate), self.facts.keys[step.names[0]]
         held = {number: one.data for number, one in delegate.values.items()}
         for one in delegate.inputs:
-            held[one.number] = self.instructions.stored(step.arguments[f"input_{one.external}"])
+            held[one.number] = self.stored(step.arguments[f"input_{one.external}"])
         for index, node in enumerate(delegate.nodes, start):
             values, given = [delegate.values[one] for one in node.reads if one != NONE], delegate.values[node.output]
             arrays = [(f"value {one.number}", held[one.number]) for one in values]

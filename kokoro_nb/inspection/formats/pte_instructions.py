@@ -77,7 +77,7 @@ class PteInstructions:
     """
 
     program: Any
-    named: Mapping[str, bytes] = field(default_factory=dict)
+    named: Mapping[str, bytes]
 
     @property
     def plan(self) -> Any:
@@ -158,8 +158,8 @@ class PteInstructions:
             payload = bytes(self.program.backend_delegate_data[about.processed.index].data)
             try:
                 inside = XnnDelegate.read(payload, self.named, [one and tuple(one.sizes) for one in tensors])
-                arguments = {f"input_{k}": call.args[k] for k in inside.reads}
-                results = tuple(call.args[k] for k in inside.gives)
+                arguments = {f"input_{one.external}": call.args[one.external] for one in inside.inputs}
+                results = tuple(call.args[one.external] for one in inside.outputs)
                 return Step(number, inside, about.id, arguments, results, tuple(arguments.values()))
             except InputError as error:
                 reason += f"; {error}"

@@ -167,16 +167,6 @@ class XnnDelegate:
             raise InputError(f"its payload is damaged: {one_line(error)}") from error
         return cls(nodes, values, tuple(inputs), tuple(outputs), sizes)
 
-    @property
-    def reads(self) -> tuple[int, ...]:
-        """Which arguments of the call it reads."""
-        return tuple(one.external for one in self.inputs)
-
-    @property
-    def gives(self) -> tuple[int, ...]:
-        """Which it writes."""
-        return tuple(one.external for one in self.outputs)
-
     def __str__(self) -> str:
         return self.name
 
