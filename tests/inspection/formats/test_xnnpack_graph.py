@@ -100,9 +100,9 @@ def _payload(scale):
 def test_numbers_of_a_payload_have_all_their_bits_and_damage_is_reported():
     data = _payload(0.1)
     read = XnnDelegate.read(data, {}, [(3,), (3,)])
-    assert read.values[1].scale.item() == torch.tensor(0.1).item()
-    assert (read.values[1].zero_point, read.nodes[0].kind) == (7, "XNNCopy")
-    assert [one.external for one in (*read.inputs, *read.outputs)] == [0, 1]
+    value, ends = read.values[1], [one.external for one in (*read.inputs, *read.outputs)]
+    assert value.scale.item() == torch.tensor(0.1).item()
+    assert (value.zero_point, read.nodes[0].kind, ends) == (7, "XNNCopy", [0, 1])
     for end in (0, 3, 30, len(data) // 2):
         with pytest.raises(InputError, match="its payload is damaged"):
             XnnDelegate.read(data[:end], {}, [(3,), (3,)])
