@@ -62,7 +62,7 @@ class PairedPrograms(PairedValues):
             return _found(drawn, "operator lowered as another", f"{words}.", ())
         rounds, apart, paired = any(one.rounds for one in self.candidate.nodes), self.outputs_apart, self
         begun = filter(None, (next(self.parting(), None), next(self.replaced(), None)))
-        node = min(begun, key=lambda one: one.index, default=None)
+        node = next(iter(sorted(begun, key=lambda one: one.index)), None)
         for changed, right in changed_parameters(self.reference, self.candidate):
             if self.differs(changed.outputs, right.outputs) > SAME and (node is None or changed.index < node.index):
                 proof = [f"Its counterpart there, which reads the same constants but for this, is {_named(right)}."]

@@ -134,7 +134,8 @@ class NodeJudgement:
     @property
     def size(self) -> float:
         """How far that is off, by which nodes are ordered: infinite of NaN, -1 where nothing was compared."""
-        return -1.0 if self.worst is None else float(np.nan_to_num(self.worst.ratio, nan=np.inf, posinf=np.inf))
+        ratio = -1.0 if self.worst is None else self.worst.ratio
+        return np.inf if np.isnan(ratio) else ratio
 
     @property
     def finite(self) -> bool:

@@ -119,7 +119,7 @@ def nearest(values: Mapping[str, ValueSketch], others: Mapping[str, ValueSketch]
                 apart = np.abs(tables[one.size] - one.points).max(axis=1)
             near = {*np.argsort(apart, kind="stable")[:10].tolist(), *np.flatnonzero(np.isnan(apart)).tolist()}
             pairs = ((names[k], one.distance(others[names[k]])) for k in sorted(near))
-            found[name] = min(pairs, key=lambda pair: pair[1])
+            found[name] = sorted(pairs, key=lambda pair: pair[1])[0]
     return found
 
 

@@ -126,8 +126,8 @@ class Pt2File:
             If PyTorch stops.
         """
         captured: dict[str, np.ndarray] = {}
-        specification = self.exported.specification
         try:
+            specification = self.exported.specification
             outputs = specification.run(inputs, lambda name, one: captured.update({name: one.detach().numpy().copy()}))
         except Exception as error:
             raise InputError(f"PyTorch stops on {self.path}: {one_line(error)}.") from error
