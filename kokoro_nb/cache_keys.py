@@ -53,7 +53,7 @@ def files_digest(path: str | Path) -> str:
         return _content(path, about.st_size, about.st_mtime_ns)
     if not path.is_dir():
         return ""
-    inside = sorted(one for one in path.rglob("*") if one.is_file())
+    inside = sorted(one for one in path.rglob("*") if one.is_file() and "__pycache__" not in one.parts)
     return digest(*(part for one in inside for part in (one.relative_to(path).as_posix(), files_digest(one))))
 
 
