@@ -30,7 +30,6 @@ STATES = {"passed": "completed", "checks failed": "completed", "failed": "stoppe
 PENDING = ("waiting", "running")
 NO_END = (*PENDING, "damaged", "removed", "skipped")  # how the execution itself ended is another matter
 PNG = b"\x89PNG\r\n\x1a\n"
-LARGEST = 2**20  # bytes of a picture that stands beside an answer
 THUMBNAIL = (320, 200)  # pixels
 GROUPS = {
     "Start here": "00",
@@ -132,12 +131,13 @@ class Page:
 
     @property
     def thumbnail(self) -> bytes:
-        """The picture, small, as JPEG; empty without one."""
+        """The picture, small, as JPEG; empty without one that can be read."""
         from PIL import Image
 
-        if not self.picture:
+        try:
+            image = Image.open(io.BytesIO(self.picture)).convert("RGB")
+        except (OSError, Image.DecompressionBombError):
             return b""
-        image = Image.open(io.BytesIO(self.picture)).convert("RGB")
         image.thumbnail(THUMBNAIL)
         buffer = io.BytesIO()
         image.save(buffer, "JPEG", quality=80)
@@ -168,7 +168,7 @@ def _picture(about: Mapping[str, Any], folder: Path, run: RunRecord) -> bytes:
     if name not in run.files or changed_files(folder, run, (name,)):
         return b""
     found = (folder / name).read_bytes()
-    return found if found.startswith(PNG) and len(found) <= LARGEST else b""
+    return found if found.startswith(PNG) else b""
 
 
 def read_page(run: RunRecord, folder: Path, out_dir: Path | None = None) -> Page:
