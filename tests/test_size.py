@@ -20,7 +20,7 @@ BUDGETS = {
     "defects": 1_693,
     "listening": 787,
     "commands, top": 1_574,
-    "tests": 25_263,
+    "tests": 25_265,
 }
 FILES = 410
 LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
