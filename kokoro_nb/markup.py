@@ -4,7 +4,7 @@ Everything that is shown is escaped: names of modules and messages of errors are
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
@@ -66,6 +66,12 @@ def number(value: Any) -> str:
         return f"{value:.4g}" if abs(value) < 9999.5 else f"{value:,.0f}"
     mantissa, exponent = f"{value:.3e}".split("e")
     return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return the first five names, and how many more there are."""
+    names = list(names)
+    return ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
 
 
 def chip(verdict: str, word: str = "") -> str:

@@ -19,6 +19,7 @@ from kokoro_nb.inspection.onnx_session import run_ways
 from kokoro_nb.inspection.semantics.control_flow import bodies_of
 from kokoro_nb.inspection.value_types import Arrays, Tell
 from kokoro_nb.inspection.whole_file import constants_noted, has_halves, summaries, whole_findings
+from kokoro_nb.markup import listed
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +103,7 @@ def _in_own_types(seen: FileRun, tell: Tell) -> Iterator[InspectionFinding]:
 def _bodies(nodes: Sequence[OnnxNode]) -> tuple[str, ...]:
     """Return in a sentence which nodes hold others, which are not judged one by one."""
     holding = [node.key for node in nodes if bodies_of(node.proto)]
-    return (f"The nodes inside of {', '.join(holding[:5])} were not judged one by one.",) if holding else ()
+    return (f"The nodes inside of {listed(holding)} were not judged one by one.",) if holding else ()
 
 
 def _drawing(nodes: Sequence[OnnxNode]) -> tuple[str, ...]:
@@ -116,6 +117,5 @@ def _unlike(nodes: Mapping[OnnxNode, str]) -> tuple[str, ...]:
     found = []
     for run in dict.fromkeys(nodes.values()):
         keys = [f"{node.key} ({node.operator})" for node, one in nodes.items() if one == run]
-        more = f" and {len(keys) - 5:,} more" if len(keys) > 5 else ""
-        found.append(f"Given the same, these nodes give something else in {run}: {', '.join(keys[:5])}{more}.")
+        found.append(f"Given the same, these nodes give something else in {run}: {listed(keys)}.")
     return tuple(found)

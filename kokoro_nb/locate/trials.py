@@ -18,6 +18,7 @@ from kokoro_nb.locate.forms.summing import RUNNING
 from kokoro_nb.locate.other_forms import FORMS, float32_region, forms_of, in_other_form, kept_in_float32
 from kokoro_nb.locate.remedies import Plan
 from kokoro_nb.locate.subject import Subject
+from kokoro_nb.markup import listed
 from kokoro_nb.patch_registry import cures, with_patches
 
 LOSSES = ("too few bits", "accumulated phase", "overflow of the dtype")
@@ -43,12 +44,12 @@ def plans(subject: Subject, culprits: tuple[Culprit, ...]) -> Iterator[Plan]:
     if lost and hasattr(subject.runtime, "saved_state"):
         names = tuple(subject.candidate.specification.state)
         runtime: Any = replace(subject.runtime, saved_state=names)  # type: ignore[type-var]
-        statement = f"The first values of {_listed(names)} are saved (InitializedMutableBufferPass)."
+        statement = f"The first values of {listed(names)} are saved (InitializedMutableBufferPass)."
         yield "setting", "saved state", statement, partial(subject.outputs, runtime=runtime)
     wrong = tuple(dict.fromkeys(name for one in culprits if one not in lost for name in one.candidates))
     if wrong and getattr(subject.runtime, "delegate", None) == "xnnpack":
         runtime = Withholding(subject.runtime.name, withheld=wrong)
-        statement = f"{_listed(wrong)} is withheld from the delegate, and other kernels compute it."
+        statement = f"{listed(wrong)} is withheld from the delegate, and other kernels compute it."
         yield "setting", "withheld from the delegate", statement, partial(subject.outputs, runtime=runtime)
     kinds = dict.fromkeys(one.tap.operator.kind for one in taps.values() if one not in lost and one.tap)
     for kind in kinds:
@@ -90,7 +91,7 @@ def _otherwise(subject: Subject, kind: str, wrong: Collection[str]) -> Iterator[
     every = [one.name for one in candidate.specification.operators if one.kind == kind]
     names = [one for one in wrong if one in every]
     for form in forms_of(kind) if names else FORMS.get(kind, ()):
-        for chosen, words in ((names, _listed(names)), (every, f"every {kind}")):
+        for chosen, words in ((names, listed(names)), (every, f"every {kind}")):
             if chosen is every and set(every) == set(names):
                 continue
             try:
@@ -118,7 +119,7 @@ def _in_float32(subject: Subject, names: Collection[str]) -> Iterator[Plan]:
     for blocks, words in ways if kept else ():
         mixed = partial(_mixed, subject, kept, form if blocks else None)
         outcome = mixed if chosen else partial(_widened, subject, kept, blocks)
-        yield "float32 operators", ", ".join(kept), f"{_listed(kept)} {words}", outcome
+        yield "float32 operators", ", ".join(kept), f"{listed(kept)} {words}", outcome
     if not chosen:
         yield "setting", "float32", "The whole model is exported in float32.", lambda: _single(subject)
         return
@@ -207,8 +208,3 @@ def _patched(subject: Subject, name: str, applied: Any) -> Any:
     with with_patches(candidate.patches), applied(candidate.module, [name]) as module:
         exported: Exported | Failure = export_program(module, subject.inputs)
         return exported if isinstance(exported, Failure) else subject.outputs(exported)
-
-
-def _listed(names: Any) -> str:
-    names = list(names)
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

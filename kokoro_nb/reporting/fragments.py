@@ -56,7 +56,8 @@ def board(findings: Sequence[Finding], rows: bool = True) -> Fragment:
         return Fragment(f'<p class="knb knb-line">{chip("unknown")} {text}</p>', text)
     ordered = sorted(numbered, key=lambda item: ORDER.index(item[1].verdict))
     passed = [item for item in ordered if item[1].verdict == "pass"]
-    html, count = _table(ordered[: -len(passed) or None]), f"{len(passed)} check{'s'[: len(passed) != 1]} passed"
+    html = _table([item for item in ordered if item[1].verdict != "pass"])
+    count = f"{len(passed)} check{'' if len(passed) == 1 else 's'} passed"
     if passed and rows:
         html += f'<details class="knb knb-passed"><summary>{count}</summary>{_table(passed)}</details>'
     elif passed:

@@ -4,8 +4,9 @@ import base64
 import io
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,6 @@ from kokoro_nb.reporting.wrong_export import card, symptom
 STATES = {"passed": "completed", "checks failed": "completed", "failed": "stopped"}
 PENDING = ("waiting", "running")
 NO_END = (*PENDING, "damaged", "removed", "skipped")  # how the execution itself ended is another matter
-PNG = b"\x89PNG\r\n\x1a\n"
 THUMBNAIL = (320, 200)  # pixels
 GROUPS = {
     "Start here": "00",
@@ -129,7 +129,7 @@ class Page:
         """What its picture shows, in words."""
         return str(_answer(self.about).get("alt") or "The first figure of the notebook")
 
-    @property
+    @cached_property
     def thumbnail(self) -> bytes:
         """The picture, small, as JPEG; empty without one that can be read."""
         from PIL import Image
@@ -168,7 +168,7 @@ def _picture(about: Mapping[str, Any], folder: Path, run: RunRecord) -> bytes:
     if name not in run.files or changed_files(folder, run, (name,)):
         return b""
     found = (folder / name).read_bytes()
-    return found if found.startswith(PNG) else b""
+    return found if found.startswith(b"\x89PNG") else b""
 
 
 def read_page(run: RunRecord, folder: Path, out_dir: Path | None = None) -> Page:
@@ -261,7 +261,7 @@ def render_index(pages: Sequence[Page], sizes: Mapping[str, int]) -> str:
         total=sum(sizes.values()),
         verdict="running" if pending and verdict != "fail" else verdict,
         tally=tally(every),
-        backends=table(_by_backend(counted)).html,
+        backends=table([*_by_backend(counted)]).html,
         wrong=_first_cards([one for page in counted for one in page.wrong]),
         stopped=[page for page in pages if not page.completed and not page.pending],
         pending=pending,
@@ -273,15 +273,13 @@ def render_index(pages: Sequence[Page], sizes: Mapping[str, int]) -> str:
     )
 
 
-def _by_backend(pages: Sequence[Page]) -> list[dict[str, Any]]:
-    """Return a row for each backend: how many checks on it have each verdict, and in which notebooks."""
-    rows = []
+def _by_backend(pages: Sequence[Page]) -> Iterator[dict[str, Any]]:
+    """Yield a row for each backend: how many checks on it have each verdict, and in which notebooks."""
     for name in sorted({one.backend for page in pages for one in checks(page.findings) if one.backend}):
-        own = [(page, one) for page in pages for one in checks(page.findings) if one.backend == name]
-        counts = Counter[str](one.verdict for _, one in own)
+        own = [(page, one.verdict) for page in pages for one in checks(page.findings) if one.backend == name]
+        counts = Counter[str](verdict for _, verdict in own)
         row = {"backend": name} | {WORDS[verdict]: counts[verdict] for verdict in ORDER}
-        rows.append(row | {"notebooks": ", ".join(dict.fromkeys(page.name.partition("_")[0] for page, _ in own))})
-    return rows
+        yield row | {"notebooks": ", ".join(dict.fromkeys(page.name.partition("_")[0] for page, _ in own))}
 
 
 def _groups(pages: Sequence[Page]) -> Mapping[str, list[Page]]:

@@ -49,12 +49,3 @@ def test_overall_is_as_bad_as_the_worst():
     worst |= {("pass", "fail", "unknown"): "fail"}
     assert {names: overall([finding(name) for name in names], True) for names in worst} == worst
     assert overall([finding("pass")], False) == "fail"
-
-
-FOUND = [
-    finding("pass", backend="tvm"),
-    finding("pass"),
-    finding("fail", backend="tvm"),
-    finding("skip", backend="coreml"),
-    finding("fail", backend="tvm"),
-]
