@@ -13,17 +13,15 @@ from kokoro_nb.backends.specification import Specification
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.diagnosed_file import diagnosed_file
 from kokoro_nb.inspection.references import exported_reference
-from kokoro_nb.locate.bisected_diagnosis import bisected_diagnosis
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.interface_faults import RANDOM
-from kokoro_nb.locate.investigation import investigate, reference_trace
+from kokoro_nb.locate.investigation import Subject, investigate, reference_trace
+from kokoro_nb.locate.module_diagnosis import bisected_diagnosis, traced_diagnosis
 from kokoro_nb.locate.output_error import OutputError
 from kokoro_nb.locate.paired_programs import other_program, parting
 from kokoro_nb.locate.refusal import failed_diagnosis, supplied
 from kokoro_nb.locate.remedies import as_the_reference, exported_anew, with_noise_as_input
-from kokoro_nb.locate.subject import Subject
-from kokoro_nb.locate.traced_diagnosis import traced_diagnosis
 from kokoro_nb.traces.trace import Trace
 
 Method = Literal["auto", "tracing", "bisection"]

@@ -18,8 +18,8 @@ from kokoro_nb.backends.called_operators import calls
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection import diagnose
+from kokoro_nb.locate.investigation import Subject
 from kokoro_nb.locate.refusal import failed_diagnosis, refused_operator
-from kokoro_nb.locate.subject import Subject
 from kokoro_nb.patch_registry import needed_patches
 
 
