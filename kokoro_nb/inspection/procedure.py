@@ -179,7 +179,10 @@ def _examined(subject: Subject, reference: Any, method: Method, precision: Preci
         known = None if reference is None else _right(candidate, inputs, reference, precision)[0]
         compared = _compared_with(candidate, known)
         subject = replace(subject, candidate=compared, healthy=compared)
-        return bisected_diagnosis(subject, hidden if method == "auto" else "as requested")
+        outputs = subject.outputs()
+        if isinstance(outputs, Failure):
+            return failed_diagnosis(outputs, subject, remedies)
+        return bisected_diagnosis(subject, hidden if method == "auto" else "as requested", outputs)
     known, healthy = _right(candidate, inputs, reference, precision)
     subject = replace(subject, healthy=healthy, reference=known)
     found = investigate(candidate, inputs, runtime, known, subject.folder)
@@ -191,7 +194,7 @@ def _examined(subject: Subject, reference: Any, method: Method, precision: Preci
         why = f"{missing} operators could not be captured by tracing, and none of the others is wrong"
         why = found.probe.statement if found.probe.changed else why
         compared = _compared_with(candidate, None if reference is None else known)
-        return bisected_diagnosis(replace(subject, candidate=compared), why, traced)
+        return bisected_diagnosis(replace(subject, candidate=compared), why, found.history.first, traced)
     return traced
 
 

@@ -1,12 +1,11 @@
 """The diagnosis of a module on a runtime: by the operators that it shows, or by parts that are compiled alone."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from kokoro_nb.backends.base import Failure
 from kokoro_nb.findings import Verdict
 from kokoro_nb.locate.bisection import Bisection, alone_wrong, bisect
 from kokoro_nb.locate.culprit import Culprit, Mechanism, Name, wrong_at
@@ -194,13 +193,12 @@ JOINED: Name = "operators joined"
 FEW = 8  # operators of which one, or the joining of them, is named
 
 
-def bisected_diagnosis(subject: Subject, why: str, traced: Diagnosis | None = None) -> Diagnosis:
-    """Return the diagnosis by bisection, with what each wrong operator does to the output, as far as that is known."""
+def bisected_diagnosis(
+    subject: Subject, why: str, outputs: Mapping[str, np.ndarray], traced: Diagnosis | None = None
+) -> Diagnosis:
+    """Return the diagnosis by bisection of a program that gave `outputs`, and what each wrong operator does to them."""
     found = bisect(subject.candidate, subject.inputs, subject.runtime, subject.folder)
     known, errors = subject.known, [] if found.error is None else [found.error]
-    output = None
-    investigation = traced.investigation if traced else None
-    outputs = investigation.history.first if investigation else subject.outputs()
     named = []
     if found.error is not None:
         about = found.error, known.meaning, known.inputs, found.read, subject.runtime.name
@@ -208,26 +206,23 @@ def bisected_diagnosis(subject: Subject, why: str, traced: Diagnosis | None = No
     elif found.joined is not None and len(found.operators) <= FEW:
         named = [_joined(subject, found, found.joined)]
     culprits = tuple(placed(subject, one) for one in named)
-    if not isinstance(outputs, Failure):
-        dtypes = [operator.dtype for operator in subject.candidate.specification.operators]
-        output, limits = output_error(known, outputs, dtypes, errors, subject.limit)
-        if output.verdict == "fail" and found.verdict == "pass":
-            # the runtime shows no operator: their bounds are those on the values that PyTorch gives in float32
-            own = explained_errors(reference_trace(subject.healthy, subject.inputs))
-            output, limits = output_error(known, outputs, dtypes, own, subject.limit)
-            culprits = tuple(placed(subject, one) for one in lost_start(subject, outputs, limits))
-        culprits = with_effects(
-            culprits, ErrorPropagation(known.meaning, known.inputs, seen_deviations(errors), limits)
-        )
+    dtypes = [operator.dtype for operator in subject.candidate.specification.operators]
+    output, limits = output_error(known, outputs, dtypes, errors, subject.limit)
+    if output.verdict == "fail" and found.verdict == "pass":
+        # the runtime shows no operator: their bounds are those on the values that PyTorch gives in float32
+        own = explained_errors(reference_trace(subject.healthy, subject.inputs))
+        output, limits = output_error(known, outputs, dtypes, own, subject.limit)
+        culprits = tuple(placed(subject, one) for one in lost_start(subject, outputs, limits))
+    culprits = with_effects(culprits, ErrorPropagation(known.meaning, known.inputs, seen_deviations(errors), limits))
     verdict, statement = found.verdict, found.statement
     together = next((one for one in culprits if one.mechanism.name == JOINED), None)
     if together is not None and verdict != "fail":
         verdict = "fail"
         statement = f"On {subject.runtime.name} {', '.join(together.candidates)}: {together.mechanism}."
-    if output is not None and output.verdict == "fail" and verdict == "pass" and culprits:
+    if output.verdict == "fail" and verdict == "pass" and culprits:
         verdict, causes = "fail", "; ".join(one.mechanism.statement for one in culprits)
         statement = f"On {subject.runtime.name} {output}: {causes}."
-    elif output is not None and output.verdict == "fail" and verdict == "pass":
+    elif output.verdict == "fail" and verdict == "pass":
         verdict = "unknown"
         statement = (
             f"On {subject.runtime.name} {output}, and no part is wrong alone: try a backend that shows its operators."
@@ -240,7 +235,7 @@ def bisected_diagnosis(subject: Subject, why: str, traced: Diagnosis | None = No
         culprits,
         statement,
         output=output,
-        investigation=investigation,
+        investigation=traced.investigation if traced else None,
         bisection=found,
         subject=subject,
     )
