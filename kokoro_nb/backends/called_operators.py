@@ -66,7 +66,7 @@ def calling_line(node: Any) -> str:
     """Return the innermost line outside PyTorch that a node comes from, ``vocoder.py:12``; empty if none is noted."""
     called = node.args[0] if is_element(node) and not node.meta.get("stack_trace") else node
     frames = _FRAME.findall(called.meta.get("stack_trace") or "")
-    own = [(path, line) for path, line in frames if "/torch/" not in path.replace("\\", "/")]
+    own = [one for one in frames if "/torch/" not in one[0].replace("\\", "/") and not one[0].startswith("<")]
     return f"{PurePath(own[-1][0]).name}:{own[-1][1]}" if own else ""
 
 

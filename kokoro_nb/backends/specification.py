@@ -28,6 +28,7 @@ from kokoro_nb.backends.signature import array_of, as_tensor, dtype_name, sizes
 from kokoro_nb.errors import InputError
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
 
+HELD = ("placeholder", "get_attr")  # kinds of nodes that compute nothing
 Observer = Callable[[str, Any], Any]
 Substitute = Callable[[Any, tuple[Any, ...], dict[str, Any], Any], Any]
 Source = tuple[str, int | None]  # name of a node of the exported program, and which of its results
@@ -144,7 +145,7 @@ class Specification:
         import torch
 
         graph, names = self.program.graph, self._result_names
-        values = {node: self._placeholder(node, inputs, double) for node in graph.nodes if node.op == "placeholder"}
+        values = {node: self._held(node, inputs, double) for node in graph.nodes if node.op in HELD}
         dead = self._last_uses
         with torch.no_grad(), default_dtype(double):
             for node in graph.nodes:
@@ -200,8 +201,8 @@ class Specification:
                 node = pending[-1]
                 if node in values:
                     pending.pop()
-                elif node.op == "placeholder":
-                    values[node] = self._placeholder(node, inputs, double)
+                elif node.op in HELD:
+                    values[node] = self._held(node, inputs, double)
                 elif node is not target and self._names.get(node) in captured:
                     known, dtype = torch.tensor(captured[self._names[node]]), node.meta["val"].dtype
                     # a backend may keep in float16 what the program computes in float32, and in int32 what in int64
@@ -299,9 +300,12 @@ class Specification:
                 found.setdefault(node, []).append(source)
         return found
 
-    def _placeholder(self, node: Any, inputs: Mapping[str, Any], double: bool) -> Any:
+    def _held(self, node: Any, inputs: Mapping[str, Any], double: bool) -> Any:
+        """Return an input, a constant, or the graph of a branch of `torch.cond`."""
         import torch
 
+        if node.op == "get_attr":
+            return getattr(self.program.graph_module, node.target)
         if node in self._constants:
             return widened(self.stored(self._constants[node]), double)
         value = inputs[self._inputs[node]]

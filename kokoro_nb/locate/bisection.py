@@ -370,7 +370,7 @@ def _first_wrong(culprit: Culprit, runtime: Backend, candidate: Exported, refere
             about = {"seen_in": culprit.captured, "reaches_output": culprit.reaches_output}
             found = alone_wrong(errors[0], meaning, reference.inputs, values, culprit.backend, **about)
             known = found.mechanisms and errors[0].given.shape == errors[0].right.shape
-            return found if known else replace(found, mechanisms=culprit.mechanisms)
+            return found if known or not culprit.mechanisms else replace(found, mechanisms=culprit.mechanisms)
     return None
 
 

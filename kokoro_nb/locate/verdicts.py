@@ -1,7 +1,6 @@
 """Which operator went wrong first, and which others did so by themselves."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -162,7 +161,7 @@ def _culprit(
     upstream = judge.upstream(name)
     assert reference.meaning is not None
     call = call_of(reference.meaning, name, candidate.inputs, candidate.values)
-    found = wrong_operator(
+    return wrong_operator(
         Evidence(error, {one: judge.value(one) for one in upstream}, call),
         candidate.backend,
         tap=candidate[name],
@@ -171,10 +170,6 @@ def _culprit(
         upstream=(*upstream, *(f"{CONSTANT}{one}" for one in judge.constants(name))),
         reaches_output=_reaches(reference, candidate),
     )
-    if not error.form or found.mechanisms:
-        return found
-    shape = Mechanism("another shape or dtype", "a result of another shape or dtype", (error.form,))
-    return replace(found, mechanisms=(shape,))
 
 
 def wrong_operator(evidence: Evidence, backend: str, **about: Any) -> Culprit:
@@ -184,6 +179,8 @@ def wrong_operator(evidence: Evidence, backend: str, **about: Any) -> Culprit:
     given = np.asarray(error.given)
     tap = about.pop("tap", None) or Tap(error.operator, describe(given), given)
     causes = about.pop("mechanisms") if "mechanisms" in about else mechanisms(evidence)
+    if error.form and not causes:
+        causes = (Mechanism("another shape or dtype", "a result of another shape or dtype", (error.form,)),)
     known: dict[str, Any] = {"local_error": error.of_peak_or_nan, "ratio": error.ratio}
     known["channels"] = "; ".join(filter(None, (error.form, words)))
     return wrong_at(tap, backend, causes, **{**known, **about})

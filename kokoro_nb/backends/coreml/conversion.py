@@ -12,6 +12,7 @@ from kokoro_nb.backends.base import Artifact
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.errors import InputError
 from kokoro_nb.patch_registry import with_patches
+from kokoro_nb.traces.operators import Operator
 
 
 @dataclass(frozen=True)
@@ -101,14 +102,28 @@ def places(model: Any, program: Any, exported: Exported, route: Route) -> dict[s
     names = (
         _called(made, exported, route) if route != "export" else _numbered(made, list(program.graph.nodes), exported)
     )
-    shapes = {operator.name: operator.shape for operator in exported.specification.operators}
+    operators = {operator.name: operator for operator in exported.specification.operators}
     found: dict[str, str] = {}
     for origin, own in names.items():
-        values = [value for value in made[origin] if tuple(value.shape) in {shapes[name] for name in own if name}]
+        shapes = {operators[name].shape for name in own if name}
+        values = [value for value in made[origin] if tuple(value.shape) in shapes]
         values = values[-1:] if len(own) == 1 else values
-        if len(values) == len(own):  # else one of several results is not there by itself
-            found |= {name: value.name for name, value in zip(own, values, strict=True) if name}
+        pairs = [(name, value.name) for name, value in zip(own, values, strict=False) if name]
+        if len(own) > 1:
+            alike = {name: [one.name for one in values if _alike(operators[name], one)] for name in own if name}
+            if len(values) != len(own) or not all(value in alike[name] for name, value in pairs):
+                alone = [several for several in alike.values() if len(several) == 1]
+                pairs = [(name, one) for name, several in alike.items() if alone.count(several) == 1 for one in several]
+        found |= dict(pairs)
     return found
+
+
+def _alike(operator: Operator, value: Any) -> bool:
+    """Return whether a value may be the result of an operator: of its shape, and a float or none as that is."""
+    from coremltools.converters.mil.mil.types import is_float
+
+    floats = operator.dtype.startswith(("float", "bfloat"))
+    return tuple(value.shape) == operator.shape and bool(is_float(value.dtype)) == floats
 
 
 def _origin(operation: Any, route: Route) -> Any:

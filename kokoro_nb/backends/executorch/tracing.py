@@ -128,7 +128,7 @@ def _logged(path: Path) -> dict[int, list[Any]]:
     try:
         with quietly():
             runs = deserialize_from_etdump_flatcc(path.read_bytes()).run_data
-    except subprocess.CalledProcessError:  # what ExecuTorch's tracer writes of a float16 tensor is damaged
+    except (subprocess.CalledProcessError, TypeError):  # what ExecuTorch's tracer writes of a float16 tensor is damaged
         return {}
     for run in runs:
         for event in (event.debug_event for event in run.events or () if event.debug_event is not None):
@@ -180,7 +180,8 @@ def places(program: Any, exported: Exported) -> dict[str, Place]:
             known |= {inner: (_number(node), place - len(handed_out)) for place, inner in enumerate(handed_out)}
         elif is_element(node):
             giver = _giver(node.args[0])
-            known[node] = (_number(giver), node.args[1] - len(node.args[0].meta["val"]))
+            if giver is not None:
+                known[node] = (_number(giver), node.args[1] - len(node.args[0].meta["val"]))
         elif _is_instruction(node):
             known[node] = (_number(node), -1)
         elif _name(node) == "view" and node.args[0] in known:  # the same memory in another shape
@@ -191,10 +192,11 @@ def places(program: Any, exported: Exported) -> dict[str, Place]:
 
 def room(program: Any) -> int:
     """Return how many bytes the event tracer needs for one call: it logs outputs, and of delegates the inputs too."""
-    graph = program.exported_program().graph_module.graph
-    (outputs,) = graph.output_node().args
-    logged = [node.meta["val"] for node in graph.nodes if _is_instruction(node)]
-    logged += [source.meta["val"] for node in graph.nodes if _is_delegate(node) for source in node.args[1:]]
+    whole = program.exported_program().graph_module
+    (outputs,) = whole.graph.output_node().args
+    nodes = [node for one in whole.modules() if hasattr(one, "graph") for node in one.graph.nodes]  # branches, too
+    logged = [node.meta["val"] for node in nodes if _is_instruction(node)]
+    logged += [source.meta["val"] for node in nodes if _is_delegate(node) for source in node.args[1:]]
     logged += [node.meta["val"] for node in outputs if hasattr(node, "meta")]
     return _ALIGNMENT + sum(_bytes(value) for value in logged)
 
@@ -221,8 +223,8 @@ def _nodes(graph_module: Any) -> Iterator[Any]:
 
 
 def _giver(node: Any) -> Any:
-    """Return the instruction that gives a list of results; `node` is that, or the memory that it writes them to."""
-    return node if _is_instruction(node) else next(user for user in node.users if _is_instruction(user))
+    """Return the instruction that gives a list of results: `node`, or what writes to that memory; None of a branch."""
+    return node if _is_instruction(node) else next((user for user in node.users if _is_instruction(user)), None)
 
 
 def _inside(graph_module: Any, call: Any) -> Any:
