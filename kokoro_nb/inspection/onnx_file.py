@@ -184,33 +184,19 @@ def _tensors(graph: Any) -> list[Any]:
 
 def _load_external(model: Any, path: Path) -> None:
     """Read the weights that lie beside the file, after a look at where they are said to be; then look at all."""
+    import onnx
     from onnx import external_data_helper, numpy_helper
 
     total = 0
     for tensor in _tensors(model.graph):
         if external_data_helper.uses_external_data(tensor):
             try:
-                info = external_data_helper.ExternalDataInfo(tensor)
-            except ValueError as error:
-                raise InputError(f"{path}: where the weights of '{tensor.name}' lie is damaged.") from error
-            folder = path.parent.resolve()
-            beside = (folder / (info.location or "")).resolve()
-            if not info.location or folder not in beside.parents:
-                raise InputError(f"{path}: '{tensor.name}' should lie in '{info.location}', outside of its folder.")
-            if not beside.is_file():
-                raise InputError(f"{path}: its weights are in {beside.name}, which is not beside it.")
-            offset, length = info.offset or 0, info.length
-            length = beside.stat().st_size - offset if length is None else length
-            total += max(length, 0)
-            if offset < 0 or length < 0 or offset + length > beside.stat().st_size:
-                raise InputError(f"{path}: {beside.name} is shorter than the weights that should be in it.")
+                external_data_helper.load_external_data_for_tensor(tensor, str(path.parent))
+            except (ValueError, OSError, onnx.checker.ValidationError) as error:
+                raise InputError(f"{path}: the weights beside it cannot be read: {brief(error)}") from error
+            total += len(tensor.raw_data)
             if total > HEAVIEST:
                 raise InputError(f"{path} has more than {HEAVIEST:,} bytes of weights.")
-            with beside.open("rb") as file:
-                file.seek(offset)
-                tensor.raw_data = file.read(length)
-            tensor.data_location = type(tensor).DEFAULT
-            del tensor.external_data[:]
         try:
             numpy_helper.to_array(tensor)
         except Exception as error:  # of any type, by what is damaged
@@ -236,8 +222,6 @@ def _check(model: Any, path: Path) -> None:
         onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, RuntimeError, ValueError, TypeError) as error:
         raise InputError(f"{path} is no valid ONNX graph: {brief(error)}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is no valid ONNX graph: a name in it is damaged.") from error
     finally:
         for tensor in bare:
             tensor.ClearField("shape")
