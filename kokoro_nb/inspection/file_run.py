@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,6 @@ from kokoro_nb.inspection.node_judgement import (
     judgement,
     unrounded_inputs_explain,
 )
-from kokoro_nb.inspection.one_operator import one_operator
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers, nodes_of
 from kokoro_nb.inspection.onnx_session import OtherRuns, pinned, run_session, run_ways, session_of, tapped
@@ -87,8 +87,8 @@ class FileRun(JudgedRun):
         values = self.captured(node)
         call, inputs = self.call(node, values)
         try:
-            one = one_operator(self.file, node, values)
-            alone = _error(call, inputs, one.run(), worst)
+            model, read = self._alone(node, values)
+            alone = _error(call, inputs, run_session(session_of(model), read), worst)
         except InputError as error:
             return "unknown", (str(error),)
         if alone is None or not alone.is_wrong:
@@ -96,7 +96,7 @@ class FileRun(JudgedRun):
             return "runtime", (words,)
         proof = f"Alone in a model of its own the node shows {_share(alone, worst)} of the error."
         try:
-            reference = _error(call, inputs, one.by_reference(), worst)
+            reference = _error(call, inputs, _by_reference(model, read), worst)
         except InputError as error:
             return "unknown", (proof, str(error))
         if reference is None or reference.is_wrong:
@@ -129,21 +129,41 @@ class FileRun(JudgedRun):
         held = (name for name in self.nodes[judgement.index].reads if name in self.file.constants)
         return [name for name in held if not is_finite(self.file.constants[name])]
 
+    def _alone(self, node: OnnxNode, values: Values) -> tuple[Any, dict[str, np.ndarray]]:
+        """Return a node as a model of its own, with its inputs; InputError if it reads a sequence."""
+        read = {name: values[name] for name in node.reads if name not in self.file.constants}
+        if any(isinstance(value, list) for value in read.values()):
+            raise InputError(f"{node.key} reads a sequence, which no file of tensors holds.")
+        arrays = {name: np.asarray(value) for name, value in read.items()}
+        return self.file.part([node], arrays, node.outputs), arrays
+
     def alone(self, judgement: NodeJudgement, place: Path) -> OperatorAlone:
         """Write a node as a model of its own: see `JudgedRun.alone`."""
         import onnx
 
         node = self.nodes[judgement.index]
         values, names = self.captured(node), list(node.proto.output)
-        one = one_operator(self.file, node, values)
+        model, read = self._alone(node, values)
         _, exact = judged_outputs(*self.call(node, values), [None] * len(names))
         assert judgement.worst is not None
         name = judgement.worst.name
-        onnx.save(one.model, place / "one_node.onnx")
+        onnx.save(model, place / "one_node.onnx")
         saved = {"right": np.asarray(exact[names.index(name)], np.float64)}
-        saved |= {f"in.{key}": array for key, array in one.inputs.items()}
-        output = [value.name for value in one.model.graph.output].index(name)
+        saved |= {f"in.{key}": array for key, array in read.items()}
+        output = [value.name for value in model.graph.output].index(name)
         return OperatorAlone("onnx and onnxruntime", ONNX_LINES.format(output=output), saved)
+
+
+def _by_reference(model: Any, inputs: Arrays) -> dict[str, Value]:
+    """Run a model on onnx's reference evaluator, in its own types; InputError if that does not know it, or stops."""
+    from onnx.reference import ReferenceEvaluator
+
+    try:
+        with np.errstate(all="ignore"):
+            results = ReferenceEvaluator(model).run(None, dict(inputs))
+    except Exception as error:  # a third party's operators: anything can come
+        raise InputError(f"onnx's reference evaluator stops: {str(error)[:200]}") from error
+    return dict(zip((output.name for output in model.graph.output), results, strict=True))
 
 
 def _share(alone: NodeOutputError, worst: NodeOutputError) -> str:

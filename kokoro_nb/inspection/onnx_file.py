@@ -1,6 +1,6 @@
 """ONNX files that others made, read with care: whatever is wrong with one is said in a sentence."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.onnx_nodes import OnnxNode, put
+from kokoro_nb.inspection.onnx_nodes import OnnxNode, put, typed_inputs
 from kokoro_nb.inspection.onnx_session import brief
 from kokoro_nb.inspection.semantics.control_flow import bodies_of, captured_names
 from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, computed, dtypes_of
@@ -54,7 +54,28 @@ class OnnxFile:
     @cached_property
     def constants(self) -> Mapping[str, np.ndarray]:
         """The initialisers by name, in the types of the file."""
-        return TensorArrays(initialisers(self.model.graph))
+        return TensorArrays(self.tensors)
+
+    @cached_property
+    def tensors(self) -> dict[str, Any]:
+        """The initialisers by name, as ``onnx.TensorProto`` or ``onnx.SparseTensorProto``."""
+        return initialisers(self.model.graph)
+
+    def part(self, nodes: Iterable[OnnxNode], outer: Values, wanted: Iterable[str]) -> Any:
+        """Return nodes as an ``onnx.ModelProto`` of their own, with inputs of the types of the arrays `outer`."""
+        import onnx
+
+        model = onnx.ModelProto(ir_version=self.model.ir_version)
+        model.opset_import.extend(self.model.opset_import)
+        model.graph.name = "part"
+        model.graph.node.extend(node.proto for node in nodes)
+        model.graph.input.extend(typed_inputs(outer))
+        model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted)
+        for name in dict.fromkeys(name for node in nodes for name in node.reads if name in self.tensors):
+            dense = hasattr(self.tensors[name], "raw_data")
+            held = model.graph.initializer if dense else model.graph.sparse_initializer
+            held.append(self.tensors[name])
+        return model
 
     @cached_property
     def inputs(self) -> tuple[Any, ...]:
