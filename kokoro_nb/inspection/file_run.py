@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,17 +56,17 @@ class FileRun(JudgedRun):
         What the random nodes drew.
     budget : QuantisationBudget
         The noise of its quantised layers.
-    others : OtherRuns or None
-        What it gives when it is run in other ways, if it was.
+    others : OtherRuns
+        What it gives when it is run in other ways.
     unlike : dict of OnnxNode to str
         Nodes that give something else in another run, whether or not an output shows it.
     """
 
     file: OnnxFile
-    drawn: Arrays = field(default_factory=dict)
-    budget: QuantisationBudget = field(default_factory=QuantisationBudget)
-    others: OtherRuns | None = None
-    unlike: Mapping[OnnxNode, str] = field(default_factory=dict)
+    drawn: Arrays
+    budget: QuantisationBudget
+    others: OtherRuns
+    unlike: Mapping[OnnxNode, str]
 
     def captured(self, node: OnnxNode) -> dict[str, Value]:
         """Return the inputs and outputs of a node on the runtime, run once more."""
@@ -182,9 +182,7 @@ def _error(call: OnnxCall, inputs: list[Value], results: Values, worst: NodeOutp
     return next((one for one in errors if one.name == worst.name), None)
 
 
-def examined(
-    file: OnnxFile, inputs: Arrays, seconds: float = float("inf"), tell: Tell = str, *, in_all_ways: bool = False
-) -> FileRun:
+def examined(file: OnnxFile, inputs: Arrays, seconds: float = float("inf"), tell: Tell = str) -> FileRun:
     """Run a file and judge its nodes.
 
     Parameters
@@ -197,8 +195,6 @@ def examined(
         After which no further nodes are begun.
     tell : callable
         Is given a line on how far it is.
-    in_all_ways : bool
-        Run it in the other ways as well.
 
     Raises
     ------
@@ -212,16 +208,12 @@ def examined(
     if chosen:
         drawn = {k: np.asarray(one) for k, one in _run(file, inputs, chosen).items()}
         file = replace(file, model=pinned(file.model, drawn))
-    others = None
-    if in_all_ways:
-        outputs, others = run_ways(file.model, inputs, tell)
-    else:
-        outputs = run_session(session_of(file.model), inputs)
+    outputs, others = run_ways(file.model, inputs, tell)
     ends = {output.name for output in file.model.graph.output}
     freed = last_readers(nodes, ends)
     truth: dict[str, Value] = {**inputs, **drawn}
     found: list[NodeJudgement] = []
-    watch, groups = BudgetWatch(file, nodes), NodeGroups(file, nodes, inputs, in_all_ways=in_all_ways)
+    watch, groups = BudgetWatch(file, nodes), NodeGroups(file, nodes, inputs)
     say = throttled(tell, SAID)
     for group, values in groups:
         for node in group:

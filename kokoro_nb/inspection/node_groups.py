@@ -41,8 +41,6 @@ class NodeGroups:
         Its nodes in order.
     inputs : dict of str to numpy.ndarray
         What it is run on.
-    in_all_ways : bool
-        Run each group a second time, and on two threads unless the file is heavy, and compare.
     unlike : dict of OnnxNode to str
         The nodes that give something else then although they are given the same, and in which run.
     """
@@ -50,7 +48,6 @@ class NodeGroups:
     file: OnnxFile
     nodes: tuple[OnnxNode, ...]
     inputs: Arrays
-    in_all_ways: bool = False
     unlike: dict[OnnxNode, str] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[tuple[tuple[OnnxNode, ...], dict[str, Value]]]:
@@ -105,10 +102,9 @@ class NodeGroups:
         model = self.file.part([node for node in group if not node.is_random], outer, wanted)
         session = session_of(model)
         values = run_session(session, outer)
-        if self.in_all_ways:
-            self._compare(group, values, run_session(session, outer), AGAIN, 0.0)
-            del session  # it holds the weights of the group, as the next one does
-        if self.in_all_ways and not self._heavy:
+        self._compare(group, values, run_session(session, outer), AGAIN, 0.0)
+        del session  # it holds the weights of the group, as the next one does
+        if not self._heavy:
             self._compare(group, values, run_session(session_of(model, threads=2), outer), THREADS, APART)
         return values
 
