@@ -189,8 +189,7 @@ class CapturedProgram(Meaning, Protocol):
             if time.monotonic() > until:
                 break
             judgements.append(_judged(self, judge, run, far, index))
-            if index % 50 == 49:
-                tell(f"{index + 1} of {len(self.operators)} nodes")
+            tell(f"{index + 1} of {len(self.operators)} nodes")
         return CapturedRun(self.operators, tuple(judgements), inputs, run.outputs, true, self, run, stopped)
 
     def report(self, made: MadeInputs, seen: CapturedRun, tell: Tell = str) -> InspectionReport:

@@ -1,7 +1,7 @@
 """A file of ONNX run on the runtime with every value between its nodes, and each node judged on its inputs there."""
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,10 +24,10 @@ from kokoro_nb.inspection.node_judgement import (
     unrounded_inputs_explain,
 )
 from kokoro_nb.inspection.onnx_file import OnnxFile
-from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers, nodes_of
+from kokoro_nb.inspection.onnx_nodes import OnnxNode, freeing, last_readers, nodes_of
 from kokoro_nb.inspection.onnx_session import OtherRuns, pinned, run_session, run_ways, session_of, tapped
 from kokoro_nb.inspection.quantisation_budget import BudgetWatch, QuantisationBudget
-from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, dtypes_of
+from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall
 from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values
 from kokoro_nb.markup import number
 
@@ -77,8 +77,7 @@ class FileRun(JudgedRun):
 
     def call(self, node: OnnxNode, values: Values) -> tuple[OnnxCall, list[Value]]:
         """Return a node with the values that go into it."""
-        inputs = [values[name] if name else None for name in node.proto.input]
-        return OnnxCall(node.proto, self.file.opsets, dtypes_of(inputs), values), inputs
+        return self.file.call(node, values)
 
     def blamed(self, judgement: NodeJudgement) -> tuple[Blame, tuple[str, ...]]:
         """Run the node alone on the runtime, and on onnx's reference evaluator: see `JudgedRun.blamed`."""
@@ -214,17 +213,13 @@ def examined(file: OnnxFile, inputs: Arrays, seconds: float = float("inf"), tell
     truth: dict[str, Value] = {**inputs, **drawn}
     found: list[NodeJudgement] = []
     watch, groups = BudgetWatch(file, nodes), NodeGroups(file, nodes, inputs)
-    say = throttled(tell, SAID)
     for group, values in groups:
-        for node in group:
+        for node in freeing(group, freed, truth):
             found.append(_judged(file, node, values, truth))
             watch.see(node, values)
-            for name in freed.get(node.index, ()):
-                truth.pop(name, None)
-            say(f"{len(found)} of {len(nodes)} nodes")
+            tell(f"{len(found)} of {len(nodes)} nodes")
         if time.monotonic() > until:
             break
-    tell(f"{len(found)} of {len(nodes)} nodes")
     true = {name: truth[name] for name in outputs if name in truth}
     return FileRun(nodes, tuple(found), inputs, outputs, true, file, drawn, watch.budget, others, groups.unlike)
 
@@ -238,16 +233,14 @@ def _run(file: OnnxFile, inputs: Arrays, names: list[str]) -> dict[str, Value]:
 
 def _judged(file: OnnxFile, node: OnnxNode, values: Values, truth: dict[str, Value]) -> NodeJudgement:
     """Judge one node, and take its true values further: what it gives on the true values before it."""
-    inputs = [values[name] if name else None for name in node.proto.input]
+    call, inputs = file.call(node, values)
     given = [values.get(name) if name else None for name in node.proto.output]
-    finite = all(is_finite(value) for value in inputs)
     about = (node.index, node.key, node.operator)
     if node.is_random:
         return NodeJudgement(*about, "unknown", "draws at random")
-    call = OnnxCall(node.proto, file.opsets, dtypes_of(inputs), values)
     return judgement(
         about,
-        finite,
+        all(map(is_finite, inputs)),
         lambda: judged_outputs(call, inputs, given)[0],
         lambda: _far(file, node, given, truth),
         lambda errors: unrounded_inputs_explain(call, inputs, given, errors, file.constants),
@@ -265,25 +258,3 @@ def _far(file: OnnxFile, node: OnnxNode, given: list[Value], truth: dict[str, Va
     outputs = [one for one in zip(node.proto.output, given, found[2], strict=False) if one[0]]
     truth.update((name, right) for name, _, right in outputs)
     return distances((value, right) for _, value, right in outputs)
-
-
-SAID = 0.5  # seconds between two words
-
-
-def throttled(tell: Tell, seconds: float) -> Callable[[str], None]:
-    """Return a function that hands a line on to `tell` at first, and then once `seconds` have passed.
-
-    >>> say = throttled(print, 60.0)
-    >>> for node in range(3):
-    ...     say(f"{node} of 3 nodes")
-    0 of 3 nodes
-    """
-    last = float("-inf")
-
-    def say(line: str) -> None:
-        nonlocal last
-        if time.monotonic() - last > seconds:
-            tell(line)
-            last = time.monotonic()
-
-    return say

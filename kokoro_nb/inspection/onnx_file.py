@@ -82,6 +82,11 @@ class OnnxFile:
         """The inputs that a caller must give, as ``onnx.ValueInfoProto``."""
         return tuple(value for value in self.model.graph.input if value.name not in self.constants)
 
+    def call(self, node: OnnxNode, values: Values) -> tuple[OnnxCall, list[Value]]:
+        """Return a node with the values that it reads."""
+        given = [values[name] if name else None for name in node.proto.input]
+        return OnnxCall(node.proto, self.opsets, dtypes_of(given), values), given
+
     def evaluated(
         self, node: OnnxNode, values: Values, change: Callable[[Value], Value] = lambda value: value
     ) -> tuple[OnnxCall, list[Value], list[Value]] | None:
@@ -89,8 +94,7 @@ class OnnxFile:
         if any(name not in values and name not in self.constants for name in node.reads):
             return None
         outer = {name: values[name] if name in values else change(self.constants[name]) for name in node.reads}
-        given = [outer[name] if name else None for name in node.proto.input]
-        call = OnnxCall(node.proto, self.opsets, dtypes_of(given), outer)
+        call, given = self.call(node, outer)
         try:
             return call, given, computed(call, given)
         except NotDefined:
