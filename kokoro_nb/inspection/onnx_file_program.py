@@ -67,7 +67,7 @@ class OnnxFileProgram:
 
         file = self.file
         findings, notes = node_findings(seen)
-        outputs = summaries(seen, file)
+        outputs = tuple(summaries(seen, file))
         more, noted = whole_findings(seen, outputs, bool(findings))
         floats = seen.complete and not has_halves(seen.judgements)
         ahead = float16_foresight(seen.file, seen.inputs, tell) if floats else ()

@@ -14,7 +14,7 @@ from kokoro_nb.inspection.node_groups import AGAIN, HEAVY, THREADS
 from kokoro_nb.inspection.node_judgement import NodeJudgement, is_finite, relative_noise
 from kokoro_nb.inspection.onnx_file import OnnxFile, TensorArrays, initialisers
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, draws_inside, nodes_of
-from kokoro_nb.inspection.onnx_session import run_session, session_of
+from kokoro_nb.inspection.onnx_session import WAYS, run_session, session_of
 from kokoro_nb.inspection.quantisation_budget import decibels
 from kokoro_nb.inspection.value_types import Arrays, Value
 from kokoro_nb.locate.rounding_bound import is_float
@@ -91,8 +91,8 @@ def signal_to_noise(value: np.ndarray, right: np.ndarray) -> float | None:
     return decibels(1.0, noise**2) if np.isfinite(noise) and is_finite(right) else None
 
 
-def summaries(seen: FileRun, original: OnnxFile) -> tuple[OutputSummary, ...]:
-    """Compare the outputs with those of the file run in other ways.
+def summaries(seen: FileRun, original: OnnxFile) -> Iterator[OutputSummary]:
+    """Compare each output with that of the file run in other ways.
 
     Parameters
     ----------
@@ -102,7 +102,6 @@ def summaries(seen: FileRun, original: OnnxFile) -> tuple[OutputSummary, ...]:
         The file as it is.
     """
     shares = _drawn_shares(original, seen.inputs) if seen.drawn else {}
-    found = []
     for name, value in seen.outputs.items():
         if isinstance(value, list) or value is None:
             continue
@@ -110,16 +109,10 @@ def summaries(seen: FileRun, original: OnnxFile) -> tuple[OutputSummary, ...]:
         true = None if seen.true.get(name) is None else np.asarray(seen.true[name])
         if not is_float(array.dtype) and array.dtype.kind not in "iub":
             continue
+        optimised, threads = (_changed(seen.others[way], name, array) for way in WAYS)
+        again, drawn = np.asarray(seen.others["again"][name]).tobytes() == array.tobytes(), shares.get(name)
         found.append(
-            OutputSummary.of(
-                name,
-                array,
-                true,
-                optimised=_changed(seen.others.optimised, name, array),
-                threads=_changed(seen.others.threads, name, array),
-                again=np.asarray(seen.others.again[name]).tobytes() == array.tobytes(),
-                drawn=shares.get(name),
-            )
+            OutputSummary.of(name, array, true, optimised=optimised, threads=threads, again=again, drawn=drawn)
         )
     return tuple(found)
 
@@ -163,7 +156,7 @@ def whole_findings(
     loud, quiet = imprecise(seen.nodes, seen.judgements, outputs, wrong)
     found, notes = [], [*unread_inputs(seen.inputs, seen.nodes), *constants_noted(seen.file), *quiet]
     halves = has_halves(seen.judgements)
-    for reason, what in ((seen.others.optimised, "with graph optimisation"), (seen.others.threads, "on two threads")):
+    for what, reason in seen.others.items():
         if isinstance(reason, str):
             statement = f"The file runs plainly, and {what} it does not."
             blame: Blame = "precision" if halves else "runtime"  # what is optimised is rounded at other places
