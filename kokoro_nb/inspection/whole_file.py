@@ -111,10 +111,7 @@ def summaries(seen: FileRun, original: OnnxFile) -> Iterator[OutputSummary]:
             continue
         optimised, threads = (_changed(seen.others[way], name, array) for way in WAYS)
         again, drawn = np.asarray(seen.others["again"][name]).tobytes() == array.tobytes(), shares.get(name)
-        found.append(
-            OutputSummary.of(name, array, true, optimised=optimised, threads=threads, again=again, drawn=drawn)
-        )
-    return tuple(found)
+        yield OutputSummary.of(name, array, true, optimised=optimised, threads=threads, again=again, drawn=drawn)
 
 
 def _changed(run: Mapping[str, Value] | str, name: str, array: np.ndarray) -> float | None:
