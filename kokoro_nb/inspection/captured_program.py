@@ -197,29 +197,19 @@ class CapturedProgram(Meaning, Protocol):
         facts, again = self.facts, seen.run.again
         if again is not None and not again:
             again = self.run(seen.inputs).outputs
+        same = {name: again[name].tobytes() == value.tobytes() for name, value in seen.outputs.items()} if again else {}
         outputs = tuple(
-            OutputSummary.of(
-                name,
-                value,
-                seen.true.get(name),
-                again=None if again is None else again[name].tobytes() == value.tobytes(),
-            )
+            OutputSummary.of(name, value, seen.true.get(name), again=same.get(name))
             for name, value in seen.outputs.items()
         )
         findings, notes = node_findings(seen)
         nodes = self.compared().nodes
         loud, noted = imprecise(nodes, seen.judgements, outputs, bool(findings))
         stopped = (seen.stopped,) if seen.stopped else ()
-        return InspectionReport(
-            facts.path,
-            facts.runtime,
-            (*findings, *unstable(outputs), *loud),
-            (*facts.notes, *unread_inputs(seen.inputs, nodes), *stopped, *notes, *noted),
-            seen.judgements,
-            outputs,
-            made.how,
-            len(seen.nodes),
-        )
+        said = (*facts.notes, *unread_inputs(seen.inputs, nodes), *stopped, *notes, *noted)
+        every = (*findings, *unstable(outputs), *loud)
+        about = facts.path, facts.runtime, every, said, seen.judgements
+        return InspectionReport(*about, outputs, made.how, len(seen.nodes))
 
 
 def _inherited(program: CapturedProgram, inputs: Arrays, run: ProgramRun) -> tuple[dict[str, Far], Arrays, str]:

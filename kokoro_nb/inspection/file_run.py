@@ -85,27 +85,25 @@ class FileRun(JudgedRun):
         assert worst is not None
         values = self.captured(node)
         call, inputs = self.call(node, values)
+        proofs: tuple[str, ...] = ()
         try:
             model, read = self._alone(node, values)
             alone = _error(call, inputs, run_session(session_of(model), read), worst)
-        except InputError as error:
-            return "unknown", (str(error),)
-        if alone is None or not alone.is_wrong:
-            words = "Alone, on the same values, the node is right: the runtime computes it otherwise inside this graph."
-            return "runtime", (words,)
-        proof = f"Alone in a model of its own the node shows {_share(alone, worst)} of the error."
-        try:
+            if alone is None or not alone.is_wrong:
+                right = "Alone, on the same values, the node is right: the runtime computes it otherwise in this graph."
+                return "runtime", (right,)
+            proofs = (f"Alone in a model of its own the node shows {_share(alone, worst)} of the error.",)
             reference = _error(call, inputs, _by_reference(model, read), worst)
         except InputError as error:
-            return "unknown", (proof, str(error))
+            return "unknown", (*proofs, str(error))
         if reference is None or reference.is_wrong:
             other = "onnx's reference evaluator does not agree with float64 here either; either may be meant."
-            return "unknown", (proof, other)
+            return "unknown", (*proofs, other)
         times = (
             f"{number(reference.ratio)} times what rounding explains, where the runtime has {number(alone.ratio)} times"
         )
         other = f"onnx's reference evaluator, in the file's own types, agrees with float64: {times}."
-        return "runtime", (proof, other)
+        return "runtime", (*proofs, other)
 
     def is_unsound_elsewhere(self, judgement: NodeJudgement) -> bool | None:
         """Run the file on other inputs that are made from its graph: see `JudgedRun.is_unsound_elsewhere`."""

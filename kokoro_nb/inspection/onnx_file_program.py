@@ -72,19 +72,10 @@ class OnnxFileProgram:
         floats = seen.complete and not has_halves(seen.judgements)
         ahead = float16_foresight(seen.file, seen.inputs, tell) if floats else ()
         more = (*more, *(() if findings or more else _in_own_types(seen, tell)))
-        said = (*notes, *_bodies(seen.nodes), *noted, *_drawing(seen.nodes), *_unlike(seen.unlike))
-        return InspectionReport(
-            file.path,
-            f"onnxruntime {onnxruntime.__version__}",
-            (*findings, *more),
-            (*file.notes, *said, *foreseen(ahead), *seen.budget.stated()),
-            seen.judgements,
-            outputs,
-            made.how,
-            len(seen.nodes),
-            foresight=ahead,
-            budget=seen.budget,
-        )
+        noted = (*notes, *_bodies(seen.nodes), *noted, *_drawing(seen.nodes), *_unlike(seen.unlike))
+        said = (*file.notes, *noted, *foreseen(ahead), *seen.budget.stated())
+        about = file.path, f"onnxruntime {onnxruntime.__version__}", (*findings, *more), said, seen.judgements
+        return InspectionReport(*about, outputs, made.how, len(seen.nodes), foresight=ahead, budget=seen.budget)
 
     def compared(self) -> ComparedProgram:
         """Return it for a comparison with another program."""
