@@ -283,16 +283,12 @@ def imprecise(
     wrong : bool
         Whether a node is named already: then there is neither.
     """
-    said = (
-        []
-        if wrong
-        else [
-            f"The output '{one.name}' is {number(one.snr)} dB above its own rounding error (limit {AUDIBLE:g} dB), "
-            f"though every node that was judged is right for its type{amplifier(nodes, judgements)}."
-            for one in outputs
-            if one.snr is not None and one.snr < AUDIBLE
-        ]
-    )
+    said = [
+        f"The output '{one.name}' is {number(one.snr)} dB above its own rounding error (limit {AUDIBLE:g} dB), "
+        f"though every node that was judged is right for its type{amplifier(nodes, judgements)}."
+        for one in outputs
+        if not wrong and one.snr is not None and one.snr < AUDIBLE
+    ]
     if not has_halves(judgements):
         return [], said
     return [InspectionFinding("precision", "precision", words) for words in said], []

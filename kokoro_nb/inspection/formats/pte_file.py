@@ -267,11 +267,8 @@ class PteFile(PteInstructions, CapturedProgram):
         held = [(f"value_{value}", self.stored(value)) for value in step.reads]
         constants = tuple((name, array) for name, array in held if array is not None)
         reads = tuple(dict.fromkeys(one.removeprefix(INPUT) for one in step.sources.values()))
-        attributes = {
-            name: self.argument(value, lambda _: None)
-            for name, value in step.arguments.items()
-            if value not in step.reads
-        }
+        others = {name: value for name, value in step.arguments.items() if value not in step.reads}
+        attributes = {name: self.argument(value, lambda _: None) for name, value in others.items()}
         known = {name: one for name, one in attributes.items() if one is not None}
         for index, name in enumerate(step.names, start):
             yield ComparedNode(index, self.facts.keys[name], step.label, reads, (name,), constants, known)
