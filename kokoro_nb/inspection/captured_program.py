@@ -19,7 +19,6 @@ from kokoro_nb.inspection.node_judgement import Far, NodeJudgement, NodeOutputEr
 from kokoro_nb.inspection.value_types import Arrays, Tell, Value
 from kokoro_nb.inspection.whole_file import OutputSummary, imprecise, unread_inputs, unstable
 from kokoro_nb.locate.local_error import Judge
-from kokoro_nb.traces.operators import CONSTANT, INPUT
 from kokoro_nb.traces.statistics import describe
 from kokoro_nb.traces.trace import Meaning, Tap, Trace
 
@@ -232,18 +231,13 @@ def _inherited(program: CapturedProgram, inputs: Arrays, run: ProgramRun) -> tup
 
 
 def _judged(program: CapturedProgram, judge: Judge, run: ProgramRun, far: dict[str, Far], index: int) -> NodeJudgement:
-    operator = program.operators[index]
-    about = (index, program.facts.keys.get(operator.name, operator.name), operator.op)
-    hidden = program.facts.hidden.get(operator.name, "")
-    if not hidden and operator.name not in run.captured:
-        hidden = "the runtime does not show what it gives"
-    if hidden:
-        return NodeJudgement(*about, "unknown", hidden)
-    read = [one for one in operator.inputs if not one.startswith(CONSTANT)]
-    unseen = [one for one in read if not one.startswith(INPUT) and one not in run.captured]
-    if unseen and unseen[0] in program.facts.hidden:
-        return NodeJudgement(*about, "unknown", f"its input {unseen[0]} is not shown")
-    finite = all(is_finite(judge.value(one)) for one in judge.upstream(operator.name))
-    return judgement(
-        about, finite, lambda: [NodeOutputError.of(judge.error(operator.name))], lambda: far.get(operator.name)
-    )
+    operator, facts = program.operators[index], program.facts
+    name, hidden = operator.name, facts.hidden
+    about = (index, facts.keys.get(name, name), operator.op)
+    shown = "" if name in run.captured else "the runtime does not show what it gives"
+    unseen = (f"its input {one} is not shown" for one in operator.inputs if one in hidden and one not in run.captured)
+    reason = hidden.get(name) or shown or next(unseen, "")
+    if reason:
+        return NodeJudgement(*about, "unknown", reason)
+    finite = all(is_finite(judge.value(one)) for one in judge.upstream(name))
+    return judgement(about, finite, lambda: [NodeOutputError.of(judge.error(name))], lambda: far.get(name))

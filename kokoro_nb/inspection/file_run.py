@@ -70,10 +70,7 @@ class FileRun(JudgedRun):
 
     def captured(self, node: OnnxNode) -> dict[str, Value]:
         """Return the inputs and outputs of a node on the runtime, run once more."""
-        names = [name for name in (*node.reads, *node.outputs) if name not in self.file.constants]
-        return _run(self.file, self.inputs, names) | {
-            name: self.file.constants[name] for name in node.reads if name in self.file.constants
-        }
+        return _run(self.file, self.inputs, [*node.reads, *node.outputs])
 
     def call(self, node: OnnxNode, values: Values) -> tuple[OnnxCall, list[Value]]:
         """Return a node with the values that go into it."""
@@ -223,10 +220,10 @@ def examined(file: OnnxFile, inputs: Arrays, seconds: float = float("inf"), tell
 
 
 def _run(file: OnnxFile, inputs: Arrays, names: list[str]) -> dict[str, Value]:
-    """Return the values of these names, some of which may be inputs."""
-    inner = [name for name in names if name not in inputs]
-    values = run_session(session_of(tapped(file.model, inner)), inputs) if inner else {}
-    return {name: inputs[name] for name in names if name in inputs} | values
+    """Return the values of these names, some of which may be inputs or constants."""
+    held = {name: known[name] for known in (file.constants, inputs) for name in names if name in known}
+    inner = [name for name in names if name not in held]
+    return held | (run_session(session_of(tapped(file.model, inner)), inputs) if inner else {})
 
 
 def _judged(file: OnnxFile, node: OnnxNode, values: Values, truth: dict[str, Value]) -> NodeJudgement:

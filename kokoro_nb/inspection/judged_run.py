@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -41,7 +41,7 @@ class OperatorAlone:
 
 
 @dataclass(frozen=True, eq=False)
-class JudgedRun:
+class JudgedRun(Protocol):
     """What was seen of a file on one set of inputs.
 
     Attributes
@@ -71,15 +71,12 @@ class JudgedRun:
 
     def blamed(self, judgement: NodeJudgement) -> tuple[Blame, tuple[str, ...]]:
         """Return who is to blame for a node that rounding does not explain, and what shows it."""
-        raise NotImplementedError
 
     def is_unsound_elsewhere(self, judgement: NodeJudgement) -> bool | None:
         """Return whether a node gives what is not finite on other inputs as well; None if there are none."""
-        raise NotImplementedError
 
     def alone(self, judgement: NodeJudgement, place: Path) -> OperatorAlone:
         """Write a node by itself into a folder, and return how it is run; its values hold ``right``, the result."""
-        raise NotImplementedError
 
     def division(self, judgement: NodeJudgement) -> tuple[Value, Value] | None:
         """Return the divisor and the quotient of a node that divides; None if it does not, or they are not known."""

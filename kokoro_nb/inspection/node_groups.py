@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from kokoro_nb.inspection.onnx_file import OnnxFile
-from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers
+from kokoro_nb.inspection.onnx_nodes import OnnxNode, freeing, last_readers
 from kokoro_nb.inspection.onnx_session import run_session, session_of, tapped
 from kokoro_nb.inspection.value_types import Arrays, Value, Values
 from kokoro_nb.traces.parity import relative_difference
@@ -68,9 +68,7 @@ class NodeGroups:
             made = {name: values[name] for name in given}
             values |= {name: constants[name] for name in names if name in constants}
             alive |= made
-            for node in group:
-                for name in self._freed.get(node.index, ()):
-                    alive.pop(name, None)
+            list(freeing(group, self._freed, alive))
             start += len(group)
             size = sum(map(bytes_of, made.values())) or 1
             limit = AT_ONCE if alone else OF_WHOLE
