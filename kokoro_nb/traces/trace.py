@@ -122,13 +122,10 @@ class Trace:
 
     def _repr_html_(self) -> str:
         bad = [tap for tap in self.taps if tap.statistics.finite < 1]
-        caption = ", ".join(
-            [
-                f"{self.backend}: {number(len(self.taps))} operator{'' if len(self.taps) == 1 else 's'} captured",
-                f"{number(len(self.missing))} not",
-                f"{number(len(bad))} not finite; {'the first that are not finite' if bad else 'the last'}",
-            ]
-        ) + (f". {self.how}" if self.how else "")
+        taps = f"{number(len(self.taps))} operator{'' if len(self.taps) == 1 else 's'} captured"
+        first = "the first that are not finite" if bad else "the last"
+        caption = f"{self.backend}: {taps}, {number(len(self.missing))} not, {number(len(bad))} not finite; {first}"
+        caption += f". {self.how}" if self.how else ""
         shown = bad[:SHOWN] or self.taps[-SHOWN:]
         return table([_row(tap) for tap in shown], caption)._repr_html_()
 
