@@ -59,7 +59,7 @@ class ProgramFacts:
     outputs : dict of str to str
         Name of each output -> the operator that gives it; an empty text if none does.
     keys : dict of str to str
-        Name of each operator -> its id in Model Explorer.
+        Name of each operator -> its id in Model Explorer, where that is another.
     hidden : dict of str to str
         Operators that cannot be judged, with the reason.
     notes : tuple of str

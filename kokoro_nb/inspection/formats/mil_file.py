@@ -104,15 +104,9 @@ class MilFile(CapturedProgram):
             for name, (operation, _) in self._places.items()
             if operation.blocks or "seed" in operation.inputs
         }
-        return ProgramFacts(
-            self.path,
-            "kokoro_nb's interpreter of MIL",
-            tuple(TensorSpec(name, *_form(variables[name])) for name in self._plain.inputs),
-            {name: name if name in self._places else "" for name in self._plain.outputs},
-            {name: name for name in self._places},
-            hidden,
-            (NOTE,),
-        )
+        specs = tuple(TensorSpec(name, *_form(variables[name])) for name in self._plain.inputs)
+        outputs = {name: name if name in self._places else "" for name in self._plain.outputs}
+        return ProgramFacts(self.path, "kokoro_nb's interpreter of MIL", specs, outputs, {}, hidden, (NOTE,))
 
     @cached_property
     def operators(self) -> tuple[Operator, ...]:

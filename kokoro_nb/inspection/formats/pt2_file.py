@@ -84,16 +84,12 @@ class Pt2File(CapturedProgram):
         """What is known before it is run."""
         specification = self.exported.specification
         results = user_results(specification.program)
-        givers = [specification.source_of(node) or "" for node in results]
+        givers = (specification.source_of(node) or "" for node in results)
+        outputs = dict(zip(self.exported.outputs, givers, strict=True))
+        keys = {one.name: specification.node_name(one.name) for one in self.operators}
         drawing = [one.name for one in self.operators if "rand" in one.op or "bernoulli" in one.op]
-        return ProgramFacts(
-            self.path,
-            f"PyTorch {torch.__version__}",
-            self.exported.inputs,
-            dict(zip(self.exported.outputs, givers, strict=True)),
-            {one.name: specification.node_name(one.name) for one in self.operators},
-            dict.fromkeys(drawing, "draws at random"),
-        )
+        about = self.path, f"PyTorch {torch.__version__}", self.exported.inputs
+        return ProgramFacts(*about, outputs, keys, dict.fromkeys(drawing, "draws at random"))
 
     @property
     def operators(self) -> tuple[Operator, ...]:

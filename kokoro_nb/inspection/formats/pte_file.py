@@ -101,15 +101,12 @@ class PteFile(PteInstructions, CapturedProgram):
             f"{len(delegates)} of {len(self.steps)} instructions are delegates, whose inside no tracer "
             f"shows: {known} of them are judged by what they give, against the graph that the file holds."
         )
-        return ProgramFacts(
-            self.path,
-            f"executorch {version('executorch')}",
-            tuple(specs),
-            {f"output_{k}": self.last(value) for k, value in enumerate(self.plan.outputs)},
-            {name: f"{self.plan.name}_0_{step.number}" for name, (step, _) in self.by_name.items()},
-            {name: step.reason for name, (step, _) in self.by_name.items() if step.reason},
-            (*([note] if delegates else []), *([HALVES] if self.has_halves else [])),
-        )
+        outputs = {f"output_{k}": self.last(value) for k, value in enumerate(self.plan.outputs)}
+        keys = {name: f"{self.plan.name}_0_{step.number}" for name, (step, _) in self.by_name.items()}
+        hidden = {name: step.reason for name, (step, _) in self.by_name.items() if step.reason}
+        notes = (*([note] if delegates else []), *([HALVES] if self.has_halves else []))
+        about = self.path, f"executorch {version('executorch')}", tuple(specs)
+        return ProgramFacts(*about, outputs, keys, hidden, notes)
 
     @property
     def has_halves(self) -> bool:
