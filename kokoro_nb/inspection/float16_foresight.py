@@ -81,10 +81,7 @@ class HalfPrecisionNode:
 
 
 def float16_foresight(
-    file: OnnxFile,
-    inputs: Arrays,
-    tell: Tell = str,
-    narrow: Collection[str] | None = None,
+    file: OnnxFile, inputs: Arrays, tell: Tell = str, narrow: Collection[str] | None = None
 ) -> tuple[HalfPrecisionNode, ...]:
     """Compute a file in float64 and in float16.
 

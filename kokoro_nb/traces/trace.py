@@ -13,7 +13,7 @@ from kokoro_nb.traces.statistics import Statistics, describe
 
 Keep = Literal["stats", "full"]
 Given = Mapping[str, Any]  # arrays by name
-Substitute = Callable[[Any, tuple[Any, ...], dict[str, Any], Any], Any] | None
+Hook = Callable[[Any, tuple[Any, ...], dict[str, Any], Any], Any] | None
 SHOWN = 8  # operators that a trace shows of itself
 
 
@@ -58,9 +58,7 @@ class Meaning(Protocol):
     def operators(self) -> tuple[Operator, ...]:
         """All of them, in the order of execution."""
 
-    def recompute(
-        self, name: str, inputs: Given, captured: Given, double: bool = True, substitute: Substitute = None
-    ) -> Any:
+    def recompute(self, name: str, inputs: Given, captured: Given, double: bool = True, substitute: Hook = None) -> Any:
         """Compute one operator on its inputs; `substitute` may see and change each result on the way."""
 
 

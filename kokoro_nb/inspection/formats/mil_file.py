@@ -26,7 +26,7 @@ from kokoro_nb.inspection.input_maker import MadeInputs, drawn_inputs, fixed
 from kokoro_nb.inspection.judged_run import OperatorAlone
 from kokoro_nb.inspection.value_types import Arrays
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
-from kokoro_nb.traces.trace import Given, Substitute
+from kokoro_nb.traces.trace import Given, Hook
 
 BODY = "it has a program of its own inside, or draws, or holds a state"
 NOTE = "Core ML runs on macOS alone; the file was executed by an interpreter of MIL, in the file's number types."
@@ -124,9 +124,7 @@ class MilFile(CapturedProgram):
             return str(variable.name)
         return f"{INPUT if variable.name in self._plain.inputs else CONSTANT}{variable.name}"
 
-    def recompute(
-        self, name: str, inputs: Given, captured: Given, double: bool = True, substitute: Substitute = None
-    ) -> Any:
+    def recompute(self, name: str, inputs: Given, captured: Given, double: bool = True, substitute: Hook = None) -> Any:
         """Compute one operator on its inputs: see `kokoro_nb.traces.trace.Meaning`; nothing is substituted."""
         operation, place = self._places[name]
         results = (self._double if double else self._plain).alone(operation, _given(operation, inputs, captured))

@@ -21,7 +21,7 @@ from kokoro_nb.inspection.input_maker import MadeInputs, drawn_inputs, fixed
 from kokoro_nb.inspection.judged_run import OperatorAlone
 from kokoro_nb.inspection.value_types import Arrays
 from kokoro_nb.traces.operators import Operator
-from kokoro_nb.traces.trace import Given, Substitute
+from kokoro_nb.traces.trace import Given, Hook
 
 HEAVIEST = 4 * 2**30  # bytes when unpacked
 LINES = """\
@@ -96,9 +96,7 @@ class Pt2File(CapturedProgram):
         """All of them, in the order of execution."""
         return self.exported.specification.operators
 
-    def recompute(
-        self, name: str, inputs: Given, captured: Given, double: bool = True, substitute: Substitute = None
-    ) -> Any:
+    def recompute(self, name: str, inputs: Given, captured: Given, double: bool = True, substitute: Hook = None) -> Any:
         """Compute one operator on its inputs: see `Specification.recompute`."""
         return self.exported.specification.recompute(name, inputs, captured, double, substitute)
 

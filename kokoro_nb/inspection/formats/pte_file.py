@@ -23,7 +23,7 @@ from kokoro_nb.inspection.judged_run import OperatorAlone
 from kokoro_nb.inspection.semantics.onnx_call import widened
 from kokoro_nb.inspection.value_types import Array, Arrays
 from kokoro_nb.traces.operators import CONSTANT, INPUT
-from kokoro_nb.traces.trace import Given, Substitute
+from kokoro_nb.traces.trace import Given, Hook
 
 LARGEST = 4 * 2**30  # bytes of a file
 HALVES = (
@@ -113,9 +113,7 @@ class PteFile(PteInstructions, CapturedProgram):
         """Whether an instruction gives floats of 16 bits."""
         return any("float16" in one.dtype for one in self.operators)
 
-    def recompute(
-        self, name: str, inputs: Given, captured: Given, double: bool = True, substitute: Substitute = None
-    ) -> Any:
+    def recompute(self, name: str, inputs: Given, captured: Given, double: bool = True, substitute: Hook = None) -> Any:
         """Compute one operator on its inputs: see `kokoro_nb.traces.trace.Meaning.recompute`."""
         step, place = self.by_name[name]
         if step.operator is None:

@@ -44,14 +44,10 @@ def convolved(call: OnnxCall, x: np.ndarray, weight: np.ndarray, bias: np.ndarra
     edges = [edge for pair in zip(reversed(before), reversed(behind), strict=True) for edge in pair]
     function: Any = (torch.conv1d, torch.conv2d, torch.conv3d)[max(rank, 1) - 1]
     padded = torch.nn.functional.pad(torch.from_numpy(np.ascontiguousarray(x)), edges)
-    return function(
-        padded,
-        torch.from_numpy(np.ascontiguousarray(weight)),
-        None if bias is None else torch.from_numpy(np.ascontiguousarray(bias)),
-        stride=call.get("strides", [1] * rank),
-        dilation=call.get("dilations", [1] * rank),
-        groups=call.get("group", 1),
-    ).numpy()
+    others = [None if one is None else torch.from_numpy(np.ascontiguousarray(one)) for one in (weight, bias)]
+    steps = {"stride": call.get("strides", [1] * rank), "dilation": call.get("dilations", [1] * rank)}
+    result: np.ndarray = function(padded, *others, **steps, groups=call.get("group", 1)).numpy()
+    return result
 
 
 @meaning("ConvTranspose")
