@@ -37,13 +37,12 @@ def session_of(model: Any, optimised: bool = False, threads: int = 1) -> Any:
         levels = onnxruntime.GraphOptimizationLevel
         options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimised else levels.ORT_DISABLE_ALL
         try:
-            if not isinstance(model, bytes) and model.ByteSize() > LARGE:
+            if model.ByteSize() > LARGE:
                 with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
                     file.write(model.SerializeToString())
                     file.flush()
                     return onnxruntime.InferenceSession(file.name, options, providers=["CPUExecutionProvider"])
-            data = model if isinstance(model, bytes) else model.SerializeToString()
-            return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+            return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
         except Exception as error:  # its exceptions share no class
             raise InputError(f"ONNX Runtime does not load it: {brief(error)}") from error
 
