@@ -27,10 +27,10 @@ from kokoro_nb.backends.called_operators import (
 from kokoro_nb.backends.signature import array_of, as_tensor, dtype_name, sizes
 from kokoro_nb.errors import InputError
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
+from kokoro_nb.traces.trace import Given, Hook
 
 HELD = ("placeholder", "get_attr")  # kinds of nodes that compute nothing
 Observer = Callable[[str, Any], Any]
-Substitute = Callable[[Any, tuple[Any, ...], dict[str, Any], Any], Any]
 Source = tuple[str, int | None]  # name of a node of the exported program, and which of its results
 
 
@@ -127,9 +127,7 @@ class Specification:
                 found[name] = node
         return found
 
-    def run(
-        self, inputs: Mapping[str, Any], observe: Observer | None = None, double: bool = False
-    ) -> dict[str, np.ndarray]:
+    def run(self, inputs: Given, observe: Observer | None = None, double: bool = False) -> dict[str, np.ndarray]:
         """Run the program operator by operator in PyTorch, each tensor let go after its last use.
 
         Parameters
@@ -159,14 +157,7 @@ class Specification:
             results = zip(self.outputs, user_results(self.program), strict=True)
             return {name: np.array(array_of(values[node])) for name, node in results}
 
-    def recompute(
-        self,
-        name: str,
-        inputs: Mapping[str, Any],
-        captured: Mapping[str, Any],
-        double: bool = True,
-        substitute: Substitute | None = None,
-    ) -> Any:
+    def recompute(self, name: str, inputs: Given, captured: Given, double: bool = True, substitute: Hook = None) -> Any:
         """Compute one operator on its inputs; of a changed program, as the one that names it would.
 
         Parameters
@@ -300,7 +291,7 @@ class Specification:
                 found.setdefault(node, []).append(source)
         return found
 
-    def _held(self, node: Any, inputs: Mapping[str, Any], double: bool) -> Any:
+    def _held(self, node: Any, inputs: Given, double: bool) -> Any:
         """Return an input, a constant, or the graph of a branch of `torch.cond`."""
         import torch
 
@@ -366,7 +357,7 @@ def _short(node: Any) -> str:
     return str(called.target).split(".")[1] if "." in str(called.target) else str(called.target)
 
 
-def _call(node: Any, values: Mapping[Any, Any], double: bool, substitute: Substitute | None = None) -> Any:
+def _call(node: Any, values: Mapping[Any, Any], double: bool, substitute: Hook = None) -> Any:
     from torch.fx.node import map_arg
 
     args, kwargs = map_arg((node.args, node.kwargs), values.__getitem__)

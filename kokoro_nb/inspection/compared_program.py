@@ -115,20 +115,16 @@ def of_onnx(file: OnnxFile) -> ComparedProgram:
                     values[name] = value
                     observe(name, value)
 
-    return ComparedProgram(
-        file.path.name,
-        tuple(value.name for value in file.inputs),
-        tuple(value.name for value in file.model.graph.output),
-        tuple(_of_node(node, known, rounded) for node in nodes),
-        compute,
-        next((node.key for node in nodes if node.is_random), ""),
-        tuple(
-            (value.name, axis)
-            for value in file.inputs
-            for axis, size in enumerate(value.type.tensor_type.shape.dim)
-            if size.dim_param
-        ),
+    inputs, outputs = (tuple(value.name for value in several) for several in (file.inputs, file.model.graph.output))
+    opened = tuple(
+        (value.name, axis)
+        for value in file.inputs
+        for axis, size in enumerate(value.type.tensor_type.shape.dim)
+        if size.dim_param
     )
+    drawing = next((node.key for node in nodes if node.is_random), "")
+    compared = tuple(_of_node(node, known, rounded) for node in nodes)
+    return ComparedProgram(file.path.name, inputs, outputs, compared, compute, drawing, opened)
 
 
 def _of_node(node: OnnxNode, known: Mapping[str, np.ndarray], rounded: Mapping[str, str]) -> ComparedNode:
@@ -148,22 +144,15 @@ def of_exported(exported: Exported, label: str, keys: Mapping[str, str] | None =
     def compute(inputs: Mapping[str, np.ndarray], observe: Observe) -> None:
         specification.run(inputs, lambda name, result: observe(name, result.numpy()), double=True)
 
-    nodes = tuple(
-        ComparedNode(
-            index,
-            (keys or {}).get(one.name, one.name),
-            one.op,
-            tuple(name.removeprefix("input:") for name in one.inputs if not name.startswith(CONSTANT)),
-            (one.name,),
-            _constants(exported, one),
-            specification.numbers(one.name),
-            source=specification.source_line(one.name),
-        )
-        for index, one in enumerate(operators)
-    )
+    nodes = []
+    for index, one in enumerate(operators):
+        key = (keys or {}).get(one.name, one.name)
+        reads = tuple(name.removeprefix("input:") for name in one.inputs if not name.startswith(CONSTANT))
+        about = _constants(exported, one), specification.numbers(one.name), specification.source_line(one.name)
+        nodes.append(ComparedNode(index, key, one.op, reads, (one.name,), *about))
     names, states = (spec.name for spec in exported.inputs), filter(None, specification.state.values())
     outputs = (*(specification.source_of(node) or "" for node in user_results(specification.program)), *states)
-    return ComparedProgram(label, tuple(names), outputs, nodes, compute, drawing)
+    return ComparedProgram(label, tuple(names), outputs, tuple(nodes), compute, drawing)
 
 
 def _constants(exported: Exported, operator: Operator) -> tuple[tuple[str, np.ndarray], ...]:

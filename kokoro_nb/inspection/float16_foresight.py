@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.inspection.blame import InspectionFinding
-from kokoro_nb.inspection.file_run import SAID, FileRun, throttled
+from kokoro_nb.inspection.file_run import FileRun
 from kokoro_nb.inspection.node_judgement import relative_noise
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import freeing, last_readers, nodes_of
@@ -81,10 +81,7 @@ class HalfPrecisionNode:
 
 
 def float16_foresight(
-    file: OnnxFile,
-    inputs: Arrays,
-    tell: Tell = str,
-    narrow: Collection[str] | None = None,
+    file: OnnxFile, inputs: Arrays, tell: Tell = str, narrow: Collection[str] | None = None
 ) -> tuple[HalfPrecisionNode, ...]:
     """Compute a file in float64 and in float16.
 
@@ -109,9 +106,8 @@ def float16_foresight(
     half: dict[str, Value] = {name: change(value) for name, value in inputs.items()}
     noise: dict[str, float] = {}
     found = []
-    say = throttled(tell, SAID)
     for node in freeing(nodes, last_readers(nodes, set()), true, half):
-        say(f"{node.index} of {len(nodes)} nodes in float16")
+        tell(f"{node.index} of {len(nodes)} nodes in float16")
         rounded, wide = file.evaluated(node, half, change), file.evaluated(node, true, widened)
         if rounded is None or wide is None:
             continue
@@ -243,10 +239,8 @@ def counted(nodes: int) -> str:
 
 def in_danger(nodes: tuple[HalfPrecisionNode, ...], n: int) -> tuple[HalfPrecisionNode, ...]:
     """Return the `n` nodes that float16 would harm most: first those that overflow, then by the noise that they add."""
-    added = {one: one.noise - one.before for one in nodes}
-    return tuple(
-        sorted(nodes, key=lambda one: (not one.overflows, -added[one] if np.isfinite(added[one]) else 0.0))[:n]
-    )
+    added = {one: one.before - one.noise for one in nodes}
+    return tuple(sorted(nodes, key=lambda one: (not one.overflows, np.nan_to_num(added[one], posinf=0, neginf=0)))[:n])
 
 
 def noisiest(nodes: tuple[HalfPrecisionNode, ...]) -> HalfPrecisionNode | None:

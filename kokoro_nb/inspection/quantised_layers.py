@@ -12,24 +12,9 @@ import numpy as np
 
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode
-from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall
+from kokoro_nb.inspection.semantics.onnx_call import OnnxCall
+from kokoro_nb.inspection.semantics.quantised import LONGEST, NOT, ON_INTEGERS, weight_axis
 from kokoro_nb.inspection.value_types import Arrays
-
-NOT = (-1, -1)  # read
-# The float operator that one stands for, which has the same attributes, and places among its inputs: of either factor,
-# its scale and its zero point; of what is added, an integer in the unit of both scales or, after a MatMul, a float; of
-# the scale and zero point of the integers that it gives. What it does not read is -1.
-ON_INTEGERS = {
-    ("", "QLinearConv"): ("Conv", (0, 1, 2), (3, 4, 5), 8, (6, 7)),
-    ("", "QLinearMatMul"): ("MatMul", (0, 1, 2), (3, 4, 5), -1, (6, 7)),
-    ("", "ConvInteger"): ("Conv", (0, -1, 2), (1, -1, 3), -1, NOT),
-    ("", "MatMulInteger"): ("MatMul", (0, -1, 2), (1, -1, 3), -1, NOT),
-    (MICROSOFT, "QGemm"): ("Gemm", (0, 1, 2), (3, 4, 5), 6, (7, 8)),
-    (MICROSOFT, "MatMulIntegerToFloat"): ("MatMul", (0, 2, 4), (1, 3, 5), 6, NOT),
-    (MICROSOFT, "DynamicQuantizeMatMul"): ("MatMul", (0, -1, -1), (1, 2, 3), 4, NOT),
-    (MICROSOFT, "MatMulNBits"): ("MatMul", (0, -1, -1), (1, 2, 3), 5, NOT),
-}
-LONGEST = 9  # inputs of one of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,10 +33,6 @@ class WrittenOut:
         What the float operator gives.
     result : str
         The float that the layer gives; empty of a sum of integers whose scales are not found.
-    added : str
-        The float that is added to the product; empty if there is none.
-    scales : tuple of str
-        Of a sum of integers, which a later node multiplies by them: the scales of input and weights; empty otherwise.
     """
 
     form: str
@@ -59,8 +40,6 @@ class WrittenOut:
     constants: Arrays
     product: str
     result: str
-    added: str = ""
-    scales: tuple[str, ...] = ()
 
 
 class IntegerLayers:
@@ -114,13 +93,11 @@ class IntegerLayers:
                     own[zero := f"{stem}_{end}_zero"] = less.reshape(shape)
             return add("DequantizeLinear", [name, scale, zero], f"{stem}_{end}", **along)
 
-        scales: tuple[str, ...] = ()
         form = "QOperator" if given != NOT else "dynamic"
         if right[1] < 0:  # a later node multiplies by the scales
             own[f"{stem}_one"] = np.ones((), np.float32)
             result, w[1] = self._float_of(node)
-            scales = (self._scale_of(x[0]) or f"{stem}_one", w[1] or f"{stem}_one")
-            x[1], w[1] = scales
+            x[1], w[1] = self._scale_of(x[0]) or f"{stem}_one", w[1] or f"{stem}_one"
         elif left[1] < 0 and not few:  # it makes integers of it itself
             names = [f"{stem}_{one}" for one in ("integers", "step", "less")]
             add("DynamicQuantizeLinear", x[:1], *names)
@@ -128,8 +105,7 @@ class IntegerLayers:
         if few:
             factors, form = [x[0], f"{stem}_w"], "weights only"
         else:
-            axis = {"Conv": 0, "MatMul": -1}.get(kind, 1 - call.get("transB", 0))
-            factors = [dequantised("x", -2, *x), dequantised("w", axis, *w)]
+            factors = [dequantised("x", -2, *x), dequantised("w", weight_axis(call, kind), *w)]
         if bias and kind != "MatMul":
             own[f"{stem}_unit"] = np.ravel(self.constants[x[1]]) * np.ravel(self.constants[w[1]])
             factors.append(dequantised("bias", 0, bias, f"{stem}_unit"))
@@ -141,7 +117,7 @@ class IntegerLayers:
         if y[0]:
             add("QuantizeLinear", [product, *y], result)
             result = product
-        return WrittenOut(form, nodes, own, product, result, added, scales)
+        return WrittenOut(form, nodes, own, product, result)
 
     def _scale_of(self, name: str) -> str:
         """Return the scale of integers that are made of floats while running; empty where that is not found."""

@@ -5,7 +5,6 @@ others, in float32 as `kokoro_nb.locate.rounding_families` has it and rounded to
 the family of the operator of PyTorch that computes the same; one of none by what rounding does to it on these inputs.
 """
 
-from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -120,13 +119,14 @@ def _tensor(value: Any) -> Any:
 
 def _bare(call: OnnxCall, inputs: Several) -> tuple[OnnxCall, Several]:
     """Return a product without the function of its result, and with its inputs multiplied by `alpha` and `beta`."""
+    from onnx import helper
+
     factors = (call.get("alpha", 1.0), 1.0, call.get("beta", 1.0), 1.0)
     if call.node.op_type not in ("Gemm", "FusedMatMul", "FusedConv"):
         return call, inputs
-    node = deepcopy(call.node)
-    kept = [one for one in node.attribute if one.name not in ("alpha", "beta", "activation", "activation_params")]
-    del node.attribute[:]
-    node.attribute.extend(kept)
+    own = ("alpha", "beta", "activation", "activation_params")
+    kept = {name: one for name, one in call.attributes.items() if name not in own}
+    node = helper.make_node(call.node.op_type, call.node.input, call.node.output, domain=call.node.domain, **kept)
     scaled = [x if x is None else widened(x) * one for x, one in zip(inputs, factors, strict=False)]
     return replace(call, node=node), scaled
 

@@ -86,13 +86,8 @@ def compare(reference: Any, candidate: Any) -> Parity:
         centred_a, centred_b = a - a.mean(), b - b.mean()
         norm = float(np.sqrt(np.sum(centred_a**2) * np.sum(centred_b**2)))
         correlation = float(np.sum(centred_a * centred_b)) / norm if norm else float("nan")
-    return Parity(
-        finite=float(np.isfinite(b).mean()),
-        peak=float(np.max(np.abs(a))),
-        max_error=float(np.max(np.abs(difference))),
-        snr_db=snr,
-        correlation=correlation,
-    )
+    largest, peak = float(np.max(np.abs(difference))), float(np.max(np.abs(a)))
+    return Parity(float(np.isfinite(b).mean()), peak, largest, snr, correlation)
 
 
 def largest_error(reference: Mapping[str, Any], candidate: Mapping[str, Any]) -> float:

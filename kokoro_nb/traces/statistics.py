@@ -86,23 +86,10 @@ def describe(array: Any) -> Statistics:
     finite = np.isfinite(flat)
     bad = flat.size - int(np.count_nonzero(finite))
     known = flat[finite] if bad else flat
-    low, high, mean, rms = _moments(known)
-    whole, partly = _bad_channels(finite, array.shape) if bad and array.ndim > 1 else ((), ())
-    nan = int(np.isnan(flat[~finite]).sum())
-    return Statistics(
-        shape=array.shape,
-        dtype=str(array.dtype),
-        finite=known.size / flat.size if flat.size else float("nan"),
-        nan=nan,
-        inf=bad - nan,
-        minimum=low,
-        maximum=high,
-        mean=mean,
-        rms=rms,
-        channels_whole=whole,
-        channels_partly=partly,
-        first_index=_first_bad(finite, array.shape) if bad else None,
-    )
+    channels = _bad_channels(finite, array.shape) if bad and array.ndim > 1 else ((), ())
+    nan, share = int(np.isnan(flat[~finite]).sum()), known.size / flat.size if flat.size else float("nan")
+    first = _first_bad(finite, array.shape) if bad else None
+    return Statistics(array.shape, str(array.dtype), share, nan, bad - nan, *_moments(known), *channels, first)
 
 
 def _moments(known: np.ndarray) -> tuple[float, float, float, float]:

@@ -13,7 +13,7 @@ from kokoro_nb.traces.statistics import Statistics, describe
 
 Keep = Literal["stats", "full"]
 Given = Mapping[str, Any]  # arrays by name
-Substitute = Callable[[Any, tuple[Any, ...], dict[str, Any], Any], Any] | None
+Hook = Callable[[Any, tuple[Any, ...], dict[str, Any], Any], Any] | None
 SHOWN = 8  # operators that a trace shows of itself
 
 
@@ -58,9 +58,7 @@ class Meaning(Protocol):
     def operators(self) -> tuple[Operator, ...]:
         """All of them, in the order of execution."""
 
-    def recompute(
-        self, name: str, inputs: Given, captured: Given, double: bool = True, substitute: Substitute = None
-    ) -> Any:
+    def recompute(self, name: str, inputs: Given, captured: Given, double: bool = True, substitute: Hook = None) -> Any:
         """Compute one operator on its inputs; `substitute` may see and change each result on the way."""
 
 
@@ -122,13 +120,10 @@ class Trace:
 
     def _repr_html_(self) -> str:
         bad = [tap for tap in self.taps if tap.statistics.finite < 1]
-        caption = ", ".join(
-            [
-                f"{self.backend}: {number(len(self.taps))} operator{'' if len(self.taps) == 1 else 's'} captured",
-                f"{number(len(self.missing))} not",
-                f"{number(len(bad))} not finite; {'the first that are not finite' if bad else 'the last'}",
-            ]
-        ) + (f". {self.how}" if self.how else "")
+        taps = f"{number(len(self.taps))} operator{'' if len(self.taps) == 1 else 's'} captured"
+        first = "the first that are not finite" if bad else "the last"
+        caption = f"{self.backend}: {taps}, {number(len(self.missing))} not, {number(len(bad))} not finite; {first}"
+        caption += f". {self.how}" if self.how else ""
         shown = bad[:SHOWN] or self.taps[-SHOWN:]
         return table([_row(tap) for tap in shown], caption)._repr_html_()
 

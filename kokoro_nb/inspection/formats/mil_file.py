@@ -20,13 +20,13 @@ from kokoro_nb.backends.mil.rounding import FLOAT32, FLOAT64
 from kokoro_nb.backends.mil.saved_program import SavedProgram, load_program
 from kokoro_nb.backends.signature import TensorSpec, dtype_name
 from kokoro_nb.errors import InputError
+from kokoro_nb.inspection.captured_program import CapturedProgram, ProgramFacts, ProgramRun
 from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram, Observe
-from kokoro_nb.inspection.formats.runnable_program import ProgramFacts, ProgramRun, fixed
-from kokoro_nb.inspection.input_maker import MadeInputs, drawn_inputs
+from kokoro_nb.inspection.input_maker import MadeInputs, drawn_inputs, fixed
 from kokoro_nb.inspection.judged_run import OperatorAlone
 from kokoro_nb.inspection.value_types import Arrays
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
-from kokoro_nb.traces.trace import Given, Substitute
+from kokoro_nb.traces.trace import Given, Hook
 
 BODY = "it has a program of its own inside, or draws, or holds a state"
 NOTE = "Core ML runs on macOS alone; the file was executed by an interpreter of MIL, in the file's number types."
@@ -42,7 +42,7 @@ with Function({{}}, opset_version=ct.target.iOS17):
 
 
 @dataclass(frozen=True, eq=False)
-class MilFile:
+class MilFile(CapturedProgram):
     """A Core ML program.
 
     Attributes
@@ -104,15 +104,9 @@ class MilFile:
             for name, (operation, _) in self._places.items()
             if operation.blocks or "seed" in operation.inputs
         }
-        return ProgramFacts(
-            self.path,
-            "kokoro_nb's interpreter of MIL",
-            tuple(TensorSpec(name, *_form(variables[name])) for name in self._plain.inputs),
-            {name: name if name in self._places else "" for name in self._plain.outputs},
-            {name: name for name in self._places},
-            hidden,
-            (NOTE,),
-        )
+        specs = tuple(TensorSpec(name, *_form(variables[name])) for name in self._plain.inputs)
+        outputs = {name: name if name in self._places else "" for name in self._plain.outputs}
+        return ProgramFacts(self.path, "kokoro_nb's interpreter of MIL", specs, outputs, {}, hidden, (NOTE,))
 
     @cached_property
     def operators(self) -> tuple[Operator, ...]:
@@ -130,9 +124,7 @@ class MilFile:
             return str(variable.name)
         return f"{INPUT if variable.name in self._plain.inputs else CONSTANT}{variable.name}"
 
-    def recompute(
-        self, name: str, inputs: Given, captured: Given, double: bool = True, substitute: Substitute = None
-    ) -> Any:
+    def recompute(self, name: str, inputs: Given, captured: Given, double: bool = True, substitute: Hook = None) -> Any:
         """Compute one operator on its inputs: see `kokoro_nb.traces.trace.Meaning`; nothing is substituted."""
         operation, place = self._places[name]
         results = (self._double if double else self._plain).alone(operation, _given(operation, inputs, captured))
@@ -143,7 +135,7 @@ class MilFile:
         assert dtype is not None
         return result if double or not dtype.is_floating_point else result.to(dtype)
 
-    def made_inputs(self, seed: int = 0) -> MadeInputs:
+    def made(self, seed: int = 0) -> MadeInputs:
         """Draw inputs; integers stay below what they look up."""
         bounds = {}
         for operation, _ in self._places.values():

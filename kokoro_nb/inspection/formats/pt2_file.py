@@ -15,13 +15,13 @@ from kokoro_nb.backends.called_operators import user_results
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import TensorSpec, dtype_name
 from kokoro_nb.errors import InputError, one_line
+from kokoro_nb.inspection.captured_program import CapturedProgram, ProgramFacts, ProgramRun
 from kokoro_nb.inspection.compared_program import ComparedProgram, of_exported
-from kokoro_nb.inspection.formats.runnable_program import ProgramFacts, ProgramRun, fixed
-from kokoro_nb.inspection.input_maker import MadeInputs, drawn_inputs
+from kokoro_nb.inspection.input_maker import MadeInputs, drawn_inputs, fixed
 from kokoro_nb.inspection.judged_run import OperatorAlone
 from kokoro_nb.inspection.value_types import Arrays
 from kokoro_nb.traces.operators import Operator
-from kokoro_nb.traces.trace import Given, Substitute
+from kokoro_nb.traces.trace import Given, Hook
 
 HEAVIEST = 4 * 2**30  # bytes when unpacked
 LINES = """\
@@ -34,7 +34,7 @@ with torch.no_grad():
 
 
 @dataclass(frozen=True, eq=False)
-class Pt2File:
+class Pt2File(CapturedProgram):
     """A program of `torch.export`.
 
     Attributes
@@ -84,29 +84,23 @@ class Pt2File:
         """What is known before it is run."""
         specification = self.exported.specification
         results = user_results(specification.program)
-        givers = [specification.source_of(node) or "" for node in results]
+        givers = (specification.source_of(node) or "" for node in results)
+        outputs = dict(zip(self.exported.outputs, givers, strict=True))
+        keys = {one.name: specification.node_name(one.name) for one in self.operators}
         drawing = [one.name for one in self.operators if "rand" in one.op or "bernoulli" in one.op]
-        return ProgramFacts(
-            self.path,
-            f"PyTorch {torch.__version__}",
-            self.exported.inputs,
-            dict(zip(self.exported.outputs, givers, strict=True)),
-            {one.name: specification.node_name(one.name) for one in self.operators},
-            dict.fromkeys(drawing, "draws at random"),
-        )
+        about = self.path, f"PyTorch {torch.__version__}", self.exported.inputs
+        return ProgramFacts(*about, outputs, keys, dict.fromkeys(drawing, "draws at random"))
 
     @property
     def operators(self) -> tuple[Operator, ...]:
         """All of them, in the order of execution."""
         return self.exported.specification.operators
 
-    def recompute(
-        self, name: str, inputs: Given, captured: Given, double: bool = True, substitute: Substitute = None
-    ) -> Any:
+    def recompute(self, name: str, inputs: Given, captured: Given, double: bool = True, substitute: Hook = None) -> Any:
         """Compute one operator on its inputs: see `Specification.recompute`."""
         return self.exported.specification.recompute(name, inputs, captured, double, substitute)
 
-    def made_inputs(self, seed: int = 0) -> MadeInputs:
+    def made(self, seed: int = 0) -> MadeInputs:
         """Return the example inputs that the file holds, else draw some."""
         from torch.utils._pytree import tree_leaves
 

@@ -14,16 +14,16 @@ import torch
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.signature import TensorSpec
 from kokoro_nb.errors import InputError, one_line
+from kokoro_nb.inspection.captured_program import CapturedProgram, ProgramFacts, ProgramRun
 from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram, Observe
 from kokoro_nb.inspection.formats.pte_instructions import PteInstructions, Step
-from kokoro_nb.inspection.formats.runnable_program import ProgramFacts, ProgramRun
 from kokoro_nb.inspection.formats.xnnpack_graph import NONE, XnnDelegate, XnnValue
 from kokoro_nb.inspection.input_maker import MadeInputs, drawn_inputs
 from kokoro_nb.inspection.judged_run import OperatorAlone
 from kokoro_nb.inspection.semantics.onnx_call import widened
 from kokoro_nb.inspection.value_types import Array, Arrays
 from kokoro_nb.traces.operators import CONSTANT, INPUT
-from kokoro_nb.traces.trace import Given, Substitute
+from kokoro_nb.traces.trace import Given, Hook
 
 LARGEST = 4 * 2**30  # bytes of a file
 HALVES = (
@@ -41,7 +41,7 @@ given = program.load_method("{method}").execute(inputs)[{place}].numpy()
 
 
 @dataclass(frozen=True, eq=False)
-class PteFile(PteInstructions):
+class PteFile(PteInstructions, CapturedProgram):
     """An ExecuTorch program with one method.
 
     Attributes
@@ -101,24 +101,19 @@ class PteFile(PteInstructions):
             f"{len(delegates)} of {len(self.steps)} instructions are delegates, whose inside no tracer "
             f"shows: {known} of them are judged by what they give, against the graph that the file holds."
         )
-        return ProgramFacts(
-            self.path,
-            f"executorch {version('executorch')}",
-            tuple(specs),
-            {f"output_{k}": self.last(value) for k, value in enumerate(self.plan.outputs)},
-            {name: f"{self.plan.name}_0_{step.number}" for name, (step, _) in self.by_name.items()},
-            {name: step.reason for name, (step, _) in self.by_name.items() if step.reason},
-            (*([note] if delegates else []), *([HALVES] if self.has_halves else [])),
-        )
+        outputs = {f"output_{k}": self.last(value) for k, value in enumerate(self.plan.outputs)}
+        keys = {name: f"{self.plan.name}_0_{step.number}" for name, (step, _) in self.by_name.items()}
+        hidden = {name: step.reason for name, (step, _) in self.by_name.items() if step.reason}
+        notes = (*([note] if delegates else []), *([HALVES] if self.has_halves else []))
+        about = self.path, f"executorch {version('executorch')}", tuple(specs)
+        return ProgramFacts(*about, outputs, keys, hidden, notes)
 
     @property
     def has_halves(self) -> bool:
         """Whether an instruction gives floats of 16 bits."""
         return any("float16" in one.dtype for one in self.operators)
 
-    def recompute(
-        self, name: str, inputs: Given, captured: Given, double: bool = True, substitute: Substitute = None
-    ) -> Any:
+    def recompute(self, name: str, inputs: Given, captured: Given, double: bool = True, substitute: Hook = None) -> Any:
         """Compute one operator on its inputs: see `kokoro_nb.traces.trace.Meaning.recompute`."""
         step, place = self.by_name[name]
         if step.operator is None:
@@ -153,7 +148,7 @@ class PteFile(PteInstructions):
 
         return {key: self.argument(value, tensor) for key, value in step.arguments.items()}
 
-    def made_inputs(self, seed: int = 0) -> MadeInputs:
+    def made(self, seed: int = 0) -> MadeInputs:
         """Draw inputs; integers stay below what they look up."""
         bounds = {}
         for step in self.steps:
@@ -267,11 +262,8 @@ class PteFile(PteInstructions):
         held = [(f"value_{value}", self.stored(value)) for value in step.reads]
         constants = tuple((name, array) for name, array in held if array is not None)
         reads = tuple(dict.fromkeys(one.removeprefix(INPUT) for one in step.sources.values()))
-        attributes = {
-            name: self.argument(value, lambda _: None)
-            for name, value in step.arguments.items()
-            if value not in step.reads
-        }
+        others = {name: value for name, value in step.arguments.items() if value not in step.reads}
+        attributes = {name: self.argument(value, lambda _: None) for name, value in others.items()}
         known = {name: one for name, one in attributes.items() if one is not None}
         for index, name in enumerate(step.names, start):
             yield ComparedNode(index, self.facts.keys[name], step.label, reads, (name,), constants, known)
@@ -289,16 +281,10 @@ class PteFile(PteInstructions):
             constants = [None if array is None else (name, array) for name, array in arrays]
             constants += [each for one in (*values, given) for each in _scale(one)]
             attributes = {name: one for name, one in vars(node.fields).items() if not name.endswith("_id")}
-            yield ComparedNode(
-                index,
-                f"{caller}/{node.index}",
-                node.kind,
-                tuple(names[one.number] for one in values if held[one.number] is None),
-                (names[node.output],),
-                tuple(constants),
-                attributes | ({} if node.limits is None else {"limits": list(node.limits)}),
-                rounds=given.scale is not None,
-            )
+            attributes |= {} if node.limits is None else {"limits": list(node.limits)}
+            reads = tuple(names[one.number] for one in values if held[one.number] is None)
+            about = f"{caller}/{node.index}", node.kind, reads, (names[node.output],), tuple(constants), attributes
+            yield ComparedNode(index, *about, rounds=given.scale is not None)
 
 
 def _names(step: Step, delegate: XnnDelegate) -> dict[int, str]:

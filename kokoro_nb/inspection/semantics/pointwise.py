@@ -29,16 +29,12 @@ def _cast(call: OnnxCall, x: Array, *like: Array) -> Array:
     from onnx.reference.ops.op_cast import cast_to
 
     to = helper.np_dtype_to_tensor_dtype(call.dtypes[1]) if like else call.get("to")
-    if (
-        to in (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
-        and x.dtype.kind in "fiub"
-    ):
+    wide = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
+    if to in wide and x.dtype.kind in "fiub":
         return x.astype(np.float64) if x.dtype.kind != "f" else x
     dtype = helper.tensor_dtype_to_np_dtype(to)
     if dtype.kind in "iu" and x.dtype.kind == "f":
         return np.trunc(x).astype(np.int64).astype(dtype) if dtype != np.uint64 else x.astype(dtype)
-    if dtype.kind in "iub" and x.dtype.kind in "iub":
-        return x.astype(dtype)
     return cast_to(x.astype(np.float32) if x.dtype == np.float64 else x, to, bool(call.get("saturate", 1)))
 
 

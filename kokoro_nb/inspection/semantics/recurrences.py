@@ -8,10 +8,10 @@ import numpy as np
 from scipy import special
 
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, meaning
-from kokoro_nb.inspection.value_types import Array, Input
+from kokoro_nb.inspection.value_types import Array
 
 Activation = Callable[[Array], Array]
-Step = Callable[[int, Array, list[Array]], list[Array]]
+Step = Callable[..., list[Array]]
 _PLAIN: dict[str, Activation] = {
     "sigmoid": special.expit,
     "tanh": np.tanh,
@@ -38,38 +38,38 @@ def activation(name: str, alphas: Iterator[float], betas: Iterator[float]) -> Ac
     return partial(function, a=next(alphas, alpha), b=next(betas, beta))
 
 
-def _activations(call: OnnxCall, defaults: tuple[str, ...], directions: int) -> list[Activation]:
-    """Return the activations of all directions, in order."""
-    names = list(call.get("activations", defaults * directions))
-    names = [name.decode() if isinstance(name, bytes) else name for name in names]
-    alphas, betas = iter(call.get("activation_alpha", ())), iter(call.get("activation_beta", ()))
-    return [activation(name, alphas, betas) for name in names]
-
-
 def _unrolled(
-    call: OnnxCall, x: Array, lengths: Input, states: list[Input], hidden: int, step: Step
+    call: OnnxCall, defaults: tuple[str, ...], step: Step, x: Array, w: Array, r: Array, *more: Any, states: int = 1
 ) -> tuple[Array, ...]:
-    """Run `step` over time in each direction: what it returns first is the output; rows past their length stay."""
+    """Run `step` over time in each direction: what it returns first is the output; rows past their length stay.
+
+    It is given its activations, the product of a row with its bias, the recurrent weights and their bias, the states,
+    and which direction it is.
+    """
+    b, lengths, *starts = [*more, *[None] * (2 + states)][: 2 + states]
     if call.get("layout", 0):
         x = x.swapaxes(0, 1)
-        states = [None if state is None else state.swapaxes(0, 1) for state in states]
-    time, batch = x.shape[:2]
-    direction = call.get("direction", "forward")
-    directions = 2 if direction == "bidirectional" else 1
+        starts = [None if state is None else state.swapaxes(0, 1) for state in starts]
+    (time, batch), (directions, gates), count = x.shape[:2], w.shape[:2], len(defaults)
+    alphas, betas = iter(call.get("activation_alpha", ())), iter(call.get("activation_beta", ()))
+    names = [one.decode() if isinstance(one, bytes) else one for one in call.get("activations", defaults * directions)]
+    functions = [activation(name, alphas, betas) for name in names]
+    biases = np.zeros((directions, 2 * gates), x.dtype) if b is None else b
     lengths = np.full(batch, time) if lengths is None else lengths
-    outputs = np.zeros((time, directions, batch, hidden), x.dtype)
+    outputs = np.zeros((time, directions, batch, r.shape[-1]), x.dtype)
     last: list[list[Array]] = []
     for d in range(directions):
-        backwards = direction == "reverse" or d == 1
-        state = [np.zeros((batch, hidden), x.dtype) if s is None else s[d].copy() for s in states]
+        backwards = call.get("direction", "forward") == "reverse" or d == 1
+        state = [np.zeros((batch, r.shape[-1]), x.dtype) if s is None else s[d].copy() for s in starts]
         for t in range(time):
             live = (t < lengths)[:, None]
             rows = np.where(t < lengths, lengths - 1 - t, t) if backwards else np.full(batch, t)
-            new = step(d, x[rows, np.arange(batch)], state)
+            given = x[rows, np.arange(batch)] @ w[d].T + biases[d, :gates]
+            new = step(functions[count * d :][:count], given, r[d], biases[d, gates:], state, d)
             state = [np.where(live, after, before) for after, before in zip(new, state, strict=True)]
             outputs[rows, d, np.arange(batch)] = np.where(live, new[0], 0)
         last.append(state)
-    finals = [np.stack([state[k] for state in last]) for k in range(len(states))]
+    finals = [np.stack(each) for each in zip(*last, strict=True)]
     if call.get("layout", 0):
         return (outputs.transpose(2, 0, 1, 3), *(final.swapaxes(0, 1) for final in finals))
     return (outputs, *finals)
@@ -88,62 +88,37 @@ def lstm(
 
     `rounded` is what the runtime does to the state before each product.
     """
-    b, lengths, h0, c0, p = [*more, *[None] * 5][:5]
-    hidden, directions = r.shape[-1], w.shape[0]
-    functions = _activations(call, ("Sigmoid", "Tanh", "Tanh"), directions)
+    p = more[4] if len(more) > 4 else None
 
-    def step(d: int, row: Array, state: list[Array]) -> list[Array]:
-        h, c = state
-        f, g, out = functions[3 * d : 3 * d + 3]
-        gates = row @ w[d].T + rounded(h) @ r[d].T
-        if b is not None:
-            gates = gates + b[d, : 4 * hidden] + b[d, 4 * hidden :]
-        i, o, forget, cell = np.split(gates, 4, axis=-1)
+    def step(functions: Any, given: Array, r: Array, bias: Array, state: list[Array], d: int) -> list[Array]:
+        (f, g, out), (h, c) = functions, state
+        i, o, forget, cell = np.split(given + rounded(h) @ r.T + bias, 4, axis=-1)
         pi, po, pf = np.split(p[d], 3) if p is not None else (0, 0, 0)
         entered = f(_clipped(call, i + pi * c))
         kept = 1 - entered if call.get("input_forget", 0) else f(_clipped(call, forget + pf * c))
         c = kept * c + entered * g(_clipped(call, cell))
         return [f(_clipped(call, o + po * c)) * out(c), c]
 
-    return _unrolled(call, x, lengths, [h0, c0], hidden, step)
+    return _unrolled(call, ("Sigmoid", "Tanh", "Tanh"), step, x, w, r, *more[:4], states=2)
 
 
 @meaning("GRU")
-def _gru(
-    call: OnnxCall, x: Array, w: Array, r: Array, b: Input = None, lengths: Input = None, h0: Input = None
-) -> tuple[Array, ...]:
-    hidden, directions = r.shape[-1], w.shape[0]
-    functions = _activations(call, ("Sigmoid", "Tanh"), directions)
-    biases = np.zeros((directions, 6 * hidden), x.dtype) if b is None else b
-
-    def step(d: int, row: Array, state: list[Array]) -> list[Array]:
-        (h,) = state
-        f, g = functions[2 * d : 2 * d + 2]
-        wz, wr, wh = np.split(row @ w[d].T + biases[d, : 3 * hidden], 3, axis=-1)
-        rz, rr, rh = np.split(r[d], 3)
-        bz, br, bh = np.split(biases[d, 3 * hidden :], 3)
+def _gru(call: OnnxCall, *inputs: Any) -> tuple[Array, ...]:
+    def step(functions: Any, given: Array, r: Array, bias: Array, state: list[Array], d: int) -> list[Array]:
+        (f, g), (h,) = functions, state
+        wz, wr, wh = np.split(given, 3, axis=-1)
+        (rz, rr, rh), (bz, br, bh) = np.split(r, 3), np.split(bias, 3)
         z = f(_clipped(call, wz + h @ rz.T + bz))
         reset = f(_clipped(call, wr + h @ rr.T + br))
-        if call.get("linear_before_reset", 0):
-            new = g(_clipped(call, wh + reset * (h @ rh.T + bh)))
-        else:
-            new = g(_clipped(call, wh + (reset * h) @ rh.T + bh))
-        return [(1 - z) * new + z * h]
+        kept = reset * (h @ rh.T + bh) if call.get("linear_before_reset", 0) else (reset * h) @ rh.T + bh
+        return [(1 - z) * g(_clipped(call, wh + kept)) + z * h]
 
-    return _unrolled(call, x, lengths, [h0], hidden, step)
+    return _unrolled(call, ("Sigmoid", "Tanh"), step, *inputs)
 
 
 @meaning("RNN")
-def _rnn(
-    call: OnnxCall, x: Array, w: Array, r: Array, b: Input = None, lengths: Input = None, h0: Input = None
-) -> tuple[Array, ...]:
-    hidden, directions = r.shape[-1], w.shape[0]
-    functions = _activations(call, ("Tanh",), directions)
+def _rnn(call: OnnxCall, *inputs: Any) -> tuple[Array, ...]:
+    def step(functions: Any, given: Array, r: Array, bias: Array, state: list[Array], d: int) -> list[Array]:
+        return [functions[0](_clipped(call, given + state[0] @ r.T + bias))]
 
-    def step(d: int, row: Array, state: list[Array]) -> list[Array]:
-        total: Any = row @ w[d].T + state[0] @ r[d].T
-        if b is not None:
-            total = total + b[d, :hidden] + b[d, hidden:]
-        return [functions[d](_clipped(call, total))]
-
-    return _unrolled(call, x, lengths, [h0], hidden, step)
+    return _unrolled(call, ("Tanh",), step, *inputs)
