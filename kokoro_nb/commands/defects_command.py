@@ -1,13 +1,13 @@
 """kokoro-nb defects: which known defects the installed versions have, beside other versions, and reports of them."""
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kokoro_nb.storage import json_ready
+from kokoro_nb.commands.json_file import PRINTED, add_json, give_json
+from kokoro_nb.traces.record import headed
 
 if TYPE_CHECKING:
     from kokoro_nb.defects.environments import ComparedDefect
@@ -23,7 +23,7 @@ def add(commands: Any) -> None:
     defects.add_argument(
         "--reports", type=Path, metavar="DIR", help="write a report for each that stands in the newest versions"
     )
-    defects.add_argument("--json", action="store_true", help="as JSON")
+    add_json(defects)
     defects.set_defaults(command=_defects)
 
 
@@ -40,8 +40,8 @@ def _defects(arguments: argparse.Namespace) -> int:
     environments = [environment(python) for python in (sys.executable, *arguments.python)]
     compared = compare_environments(chosen, environments, lambda sentence: print(sentence, file=sys.stderr, flush=True))
     if arguments.json:
-        print(json.dumps(json_ready([each.as_dict() for each in compared]), indent=2))
-    else:
+        give_json(headed("defects", defects=[each.as_dict() for each in compared]), arguments.json)
+    if arguments.json != PRINTED:
         _print(compared)
     if arguments.reports:
         written = write_reports(compared, arguments.reports)

@@ -11,6 +11,7 @@ from kokoro_nb import inspection
 from kokoro_nb.__main__ import main
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.locate import Diagnosis
+from kokoro_nb.traces.record import checked_record
 from tests.faults.artefact_files import edit_onnx_weight
 
 MODULE = """
@@ -69,7 +70,10 @@ def test_a_planted_fault_is_named_shown_and_exit_status_1(net, tmp_path, capsys)
     written = ["--html", str(tmp_path / "page.html"), "--bundle", str(tmp_path / "bundle")]
     assert main([*arguments, *written, "--precision", "float64"]) == 1
     found = json.loads(capsys.readouterr().out)
-    assert (found["planted"], found["culprits"][0]["tap"], found["method"]) == ([FAULT], ":exp", "tracing")
+    checked_record(found, "diagnosis", "It")
+    assert (found["planted"], found["findings"][0]["operator"], found["method"]) == ([FAULT], ":exp", "tracing")
+    assert [one["verdict"] for one in found["operators"]] == ["pass", "pass", "fail", "pass"]
+    assert (found["outputs"][0]["verdict"], len(found["outputs"][0]["sample"])) == ("fail", 12)
     assert ":exp is the first operator that is wrong" in (tmp_path / "page.html").read_text(encoding="utf-8")
     assert {"repro.py", "case.py", "runner.py", "REPORT.md"} <= {path.name for path in (tmp_path / "bundle").iterdir()}
 
@@ -114,8 +118,8 @@ def test_a_file_with_another_weight_is_sick(net, file, capsys):
 def test_a_rewriting_is_compared_with_what_it_was_made_of(net, capsys):
     assert main(["diagnose", f"{net}padded", "--backend", "onnxruntime", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
-    assert [one["tap"] for one in found["culprits"]] == [":instance_norm"]
-    assert found["culprits"][0]["mechanism"]["name"] == "padding leaking through statistics"
+    assert [one["operator"] for one in found["findings"]] == [":instance_norm"]
+    assert found["findings"][0]["mechanism"] == "padding leaking through statistics"
 
 
 def test_the_inputs_are_those_of_a_file(net, tmp_path, capsys):
@@ -196,6 +200,7 @@ def test_a_function_that_makes_no_module_is_one_sentence(net, function, sentence
         (["--backend", "tvm-metal"], "tvm-metal cannot run here"),
         (["--backend", "eager", "--fault", "sign_flip"], "is no fault"),
         (["--backend", "eager", "--fault", "bent@:cat"], "no kind of fault"),
+        (["--backend", "eager", "--json", "net.py:example"], "'net.py:example' is no .json file; name one, or put"),
         ([], "--backend"),
     ],
 )
@@ -219,8 +224,8 @@ def test_a_delegate_is_bisected(capsys):
     assert main(arguments) == 1
     found = json.loads(capsys.readouterr().out)
     assert (found["method"], found["verdict"]) == ("bisection", "fail")
-    assert [one["tap"] for one in found["culprits"]] == ["decoder.decode.1.norm1:add"]
-    assert found["searches"][0]["compilations"] <= found["searches"][0]["at most"]
+    assert [one["operator"] for one in found["findings"]] == ["decoder.decode.1.norm1:add"]
+    assert found["search"]["compilations"] <= found["search"]["at most"]
 
 
 def test_what_cures_it_is_tried_unless_it_is_not_wanted(net, capsys, tmp_path):

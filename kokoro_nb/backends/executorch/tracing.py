@@ -109,8 +109,9 @@ def logged_run(
             if done.status == -signal.SIGABRT:
                 how = f"was aborted, perhaps because its buffer of {size} bytes is too small"
             raise RuntimeError(f"The process that traced {program.name} {how}: {done.stderr.strip()}")
-        buffer = np.fromfile(folder / TENSORS, np.uint8)
-        events = _logged(folder / EVENTS)
+        shown = (folder / TENSORS).exists()  # a wheel that was built without the event tracer, such as 0.7, writes none
+        buffer = np.fromfile(folder / TENSORS, np.uint8) if shown else np.empty(0, np.uint8)
+        events = _logged(folder / EVENTS) if shown else {}
         logged = {number: [_tensor(buffer, one) for one in tensors] for number, tensors in events.items()}
         return LoggedRun(_stored(folder / OUTPUTS), logged, _stored(folder / AGAIN) if again else [])
 
