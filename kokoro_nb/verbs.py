@@ -149,23 +149,20 @@ def _compare_paths(reference: Path, candidate: Path) -> Any:
         return compare_runs(reference, candidate)
     kinds = {path.suffix.lower() for path in (reference, candidate)}
     if kinds == {".json"}:
-        from kokoro_nb.reporting.record_differences import compare_records
+        from kokoro_nb.studies.record_differences import compare_records
 
         return compare_records(reference, candidate)
     if kinds == {".npy"}:
         import numpy as np
 
-        from kokoro_nb.traces.parity import compare as compare_tensors
-
-        return compare_tensors(*(_read(np.load, path) for path in (reference, candidate)))
+        return compare(_read(np.load, reference), _read(np.load, candidate))
     if kinds == {".wav"}:
-        from kokoro_nb.listening.comparison import compare_audio
         from kokoro_nb.listening.waveform import read_wav
 
         (first, rate), (second, other) = read_wav(reference), read_wav(candidate)
         if rate != other:
             raise InputError(f"{reference} has {rate} Hz and {candidate} {other} Hz; resample one of them.")
-        return compare_audio(first, second, rate)
+        return compare(first, second, rate)
     raise InputError(
         f"{reference} and {candidate} cannot be compared; give two folders, two .wav, .npy or .json files."
     )

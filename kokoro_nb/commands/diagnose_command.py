@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kokoro_nb.commands.json_file import PRINTED, add_json, give_json
+from kokoro_nb.commands.json_file import add_json, give
 from kokoro_nb.errors import InputError
 
 EPILOG = """\
@@ -78,11 +78,11 @@ def _diagnose(arguments: argparse.Namespace) -> int:
     from kokoro_nb.backends import backend
     from kokoro_nb.backends.base import running
     from kokoro_nb.inspection import diagnose
-    from kokoro_nb.inspection.result_record import result_record
     from kokoro_nb.models.patches import EXPORT_PATCHES
     from kokoro_nb.reporting.needs import DIAGNOSIS, require_memory
     from kokoro_nb.storage import read_arrays
     from kokoro_nb.studies.diagnosed_program import kokoro_decoder, own_module
+    from kokoro_nb.studies.result_record import result_record
 
     given = arguments
     running(backend(given.backend))  # before anything takes time
@@ -107,10 +107,8 @@ def _diagnose(arguments: argparse.Namespace) -> int:
     if given.html:
         found.save_html(given.html)
     unwritten = _bundled(found, given.bundle) if given.bundle else ""
-    if given.json:
-        give_json(result_record(found, target.label, planted=given.fault), given.json)
-    if given.json != PRINTED:
-        print("\n".join([target.label, *(f"planted: {fault}" for fault in given.fault), str(found)]))
+    text = "\n".join([target.label, *(f"planted: {fault}" for fault in given.fault), str(found)])
+    give(text, lambda: result_record(found, target.label, planted=given.fault), given.json)
     if unwritten:
         print(f"kokoro-nb: no bundle was written: {unwritten}", file=sys.stderr)
     return found.exit_status

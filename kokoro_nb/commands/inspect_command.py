@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kokoro_nb.commands.inspect_process import LIBRARIES, MEMORY, apart
-from kokoro_nb.commands.json_file import PRINTED, add_json, give_json
+from kokoro_nb.commands.json_file import add_json, give
 from kokoro_nb.errors import InputError
 from kokoro_nb.storage import read_arrays
 
@@ -66,6 +66,7 @@ def add(commands: Any) -> None:
 
 def _inspect(arguments: argparse.Namespace) -> int:
     from kokoro_nb.markup import table
+    from kokoro_nb.studies.result_record import result_record
 
     request = {
         name: getattr(arguments, name) for name in ("file", "against", "static", "mend", "level", "other_python")
@@ -78,16 +79,10 @@ def _inspect(arguments: argparse.Namespace) -> int:
     if not arguments.memory > 2 * LIBRARIES:
         raise InputError(f"With {arguments.memory:g} GB no runtime starts; give --memory more than {2 * LIBRARIES:g}.")
     report = apart(request, memory=arguments.memory)
-    if arguments.json:
-        from kokoro_nb.inspection.result_record import result_record
-
-        give_json(result_record(report), arguments.json)
-    if arguments.json != PRINTED:
-        print(report)
-        if arguments.worst:
-            print(table([judgement.row() for judgement in report.worst(arguments.worst)]).text)
-        if arguments.out:
-            print(f"  written to {arguments.out}")
+    text = [str(report)]
+    text += [table([judgement.row() for judgement in report.worst(arguments.worst)]).text] if arguments.worst else []
+    text += [f"  written to {arguments.out}"] if arguments.out else []
+    give("\n".join(text), lambda: result_record(report), arguments.json)
     return 1 if report.findings else 0
 
 

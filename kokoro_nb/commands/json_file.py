@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from collections.abc import Callable
 from typing import Any
 
 from kokoro_nb.storage import json_ready, write_json
@@ -27,9 +28,10 @@ def _file(text: str) -> str:
     return text
 
 
-def give_json(record: Any, where: str) -> None:
-    """Write a record to the file that the option named, or print it."""
+def give(text: Any, record: Callable[[], Any], where: str | None) -> None:
+    """Print what was found as text, and write its record to the file that the option named; or print that alone."""
     if where == PRINTED:
-        print(json.dumps(json_ready(record), indent=2))
-    else:
-        write_json(where, record)
+        text = json.dumps(json_ready(record()), indent=2)
+    elif where:
+        write_json(where, record())
+    print(text)

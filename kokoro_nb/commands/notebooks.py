@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
-from kokoro_nb.commands.json_file import PRINTED, add_json, give_json
+from kokoro_nb.commands.json_file import add_json, give
 from kokoro_nb.errors import InputError
 from kokoro_nb.storage import atomic
 
@@ -54,12 +54,7 @@ def add(commands: Any) -> None:
     clean.set_defaults(command=_clean)
 
     compare = commands.add_parser("compare", help="what changed between two runs or records, regressions first")
-    compare.add_argument(
-        "before",
-        type=Path,
-        metavar="A",
-        help="folder of runs, such as a copy of outputs/run; or a .json file of `diagnose` or `inspect`",
-    )
+    compare.add_argument("before", type=Path, metavar="A", help="folder of runs, or a .json of diagnose or inspect")
     compare.add_argument("after", type=Path, metavar="B", help="the other one")
     add_json(compare)
     compare.set_defaults(command=_compare)
@@ -124,11 +119,8 @@ def _compare(arguments: argparse.Namespace) -> int:
     if {arguments.before.suffix, arguments.after.suffix} - {".json", ""}:
         raise InputError("Two folders of runs or two .json files of records are compared; give these.")
     found = compare(arguments.before, arguments.after)
-    if arguments.json:
-        about = {"settings": found.settings, "count": found.count(), "changes": found.rows()}
-        give_json(headed("comparison", **about, blame=getattr(found, "blame", "")), arguments.json)
-    if arguments.json != PRINTED:
-        print(found)
+    about = {"settings": found.settings, "count": found.count(), "changes": [one.as_dict() for one in found.changes]}
+    give(found, lambda: headed("comparison", **about, blame=getattr(found, "blame", "")), arguments.json)
     return int(found.regressed)
 
 

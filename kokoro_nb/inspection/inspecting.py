@@ -19,7 +19,7 @@ from kokoro_nb.inspection.paired_values import OTHER
 from kokoro_nb.inspection.quantisation_budget import QuantisationBudget
 from kokoro_nb.inspection.quantised_mend import candidates, quantised_mend
 from kokoro_nb.inspection.references import Reference, opened
-from kokoro_nb.inspection.second_version import SecondVersion, second_opinion
+from kokoro_nb.inspection.second_version import second_opinion, second_runtime
 from kokoro_nb.inspection.value_types import Tell
 from kokoro_nb.inspection.whole_file import AUDIBLE, has_halves
 from kokoro_nb.locate.culprit import Mechanism
@@ -89,7 +89,7 @@ def inspect(
         raise InputError(f"The level of a mended file must be above 0 dB and finite; it is {level}.")
     if other_python is not None and static:
         raise InputError("Only a file that is run can be run on another version; leave --static or --other-python out.")
-    other = None if other_python is None else SecondVersion.of(other_python, path)
+    other = "" if other_python is None else second_runtime(other_python, path)
     program = opened(path)
     give_back_memory()
     tell("it was read")
@@ -101,8 +101,8 @@ def inspect(
     seen = program.examined(made.arrays, seconds, tell)
     given = tuple(sketched(value, name=name) for name, value in made.arrays.items())
     report = replace(program.report(made, seen, tell), given=given)
-    if other is not None:
-        report = second_opinion(report, other, made.arrays, tell)
+    if other_python is not None:
+        report = second_opinion(report, other_python, other, made.arrays, tell)
     if reference is not None:
         known = reference.program(made.arrays)
         report = with_findings(report, PairedPrograms.of(known, program.compared(), made.arrays))

@@ -76,13 +76,9 @@ class Difference:
         found = Counter(change.kind for change in self.changes)
         return {kind: found[kind] for kind in get_args(Kind)} | {"same": self.same}
 
-    def rows(self) -> list[dict[str, Any]]:
-        """Return a row for each change."""
-        return [change.as_dict() for change in self.changes]
-
     def __str__(self) -> str:
         lines = []
-        for row in self.rows():
+        for row in (change.as_dict() for change in self.changes):
             where = ", ".join(filter(None, (row["notebook"], row["backend"], row["tap"])))
             lines += [f"{row['change']}: {row['statement']} ({where})", f"    {row['before']} -> {row['after']}"]
         lines += [f"{name}: {old} -> {new}" for name, old, new in self.settings]

@@ -20,7 +20,7 @@ is there and may decide a result; ``platform``. What follows is in `FORMS`. A fi
 
 import hashlib
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,28 +38,24 @@ PACKAGES = (
 SAMPLE = 64  # elements of an output that a record holds, spread evenly
 Form = Any  # a type, float for a figure; a list of one form; a mapping of the keys that have to be there to theirs
 
-_FINDING = {"operator": str, "op": str, "statement": str, "mechanism": str, "blame": str}
+_FINDING = {"operator": str, "op": str, "kind": str, "statement": str, "mechanism": str, "blame": str}
 _OPERATOR = {"name": str, "op": str, "verdict": str, "reason": str, "error / rounding": float, "error (of peak)": float}
 _SKETCH = {"dtype": str, "shape": [int], "finite": float, "peak": float, "rms": float, "sha256": str, "sample": [float]}
-FORMS: Mapping[str, tuple[int, Form]] = {
-    "diagnosis": (
-        1,
-        {
-            "subject": {"label": str, "model": str},
-            "inputs": [{"name": str, **_SKETCH}],
-            "runtime": {"name": str, "packages": [str]},
-            "verdict": str,
-            "statement": str,
-            "method": str,
-            "failure": str,
-            "history": {str: float},
-            "operators": [{**_OPERATOR, "finite": float, "rms": float}],
-            "outputs": [{"name": str, "verdict": str, "error (of peak)": float, "limit (of peak)": float, **_SKETCH}],
-            "findings": [_FINDING],
-            "remedies": [{"remedy": str, "verdict": str}],
-        },
-    ),
-    "defects": (1, {"defects": [{"defect": str, "advice": str, "environments": [{"python": str, "outcome": str}]}]}),
+_DIAGNOSIS = {
+    **dict.fromkeys(("verdict", "statement", "method", "failure"), str),
+    "subject": {"label": str, "model": str},
+    "runtime": {"name": str, "packages": [str]},
+    "history": {str: float},
+    "inputs": [{"name": str, **_SKETCH}],
+    "operators": [{**_OPERATOR, "finite": float, "rms": float}],
+    "outputs": [{"name": str, "verdict": str, "error (of peak)": float, "limit (of peak)": float, **_SKETCH}],
+    "findings": [_FINDING],
+    "remedies": [{"remedy": str, "verdict": str}],
+}
+_DEFECT = {"defect": str, "advice": str, "environments": [{"python": str, "outcome": str}]}
+FORMS: Mapping[str, tuple[int, Form]] = {  # with the version of the schema
+    "diagnosis": (1, _DIAGNOSIS),
+    "defects": (1, {"defects": [_DEFECT]}),
     "comparison": (1, {"settings": [[str]], "count": {str: int}, "changes": [dict]}),
 }
 
@@ -101,47 +97,32 @@ def checked_record(record: Any, name: str, where: str) -> dict[str, Any]:
         other = str(record.get("schema", "none"))[:60] if isinstance(record, dict) else "none"
         raise InputError(f"{where} is no record of the schema {_schema(name)} (its schema: {other}); make it anew.")
     form = {"schema": str, "versions": {str: str}, "platform": str, **FORMS[name][1]}
-    wrong = next(_misfits(record, form, ""), "")
-    if wrong:
-        raise InputError(f"{where} is a damaged record: {wrong}; make it anew.")
-    return dict(_numbers(record, form))
+    try:
+        return dict(_fitted(record, form, ""))
+    except ValueError as error:
+        raise InputError(f"{where} is a damaged record: {error}; make it anew.") from error
 
 
 def _schema(name: str) -> str:
     return f"kokoro_nb/{name}/{FORMS[name][0]}"
 
 
-def _misfits(value: Any, form: Form, place: str) -> Iterator[str]:
-    """Yield where a value is not of its form, a few words each."""
-    if form is float:
-        figure = isinstance(value, int | float) or value in (None, "nan", "inf", "-inf")
-        if not figure or isinstance(value, bool):
-            yield f"'{place}' is no figure"
-    elif isinstance(form, list) and isinstance(value, list):
-        for number, one in enumerate(value):
-            yield from _misfits(one, form[0], f"{place} {number}")
-    elif isinstance(form, dict) and isinstance(value, dict):
-        for key, inner in _keys(value, form).items():
-            name = f"{place} {key}".strip()
-            yield from _misfits(value[key], inner, name) if key in value else (f"it has no '{name}'",)
-    elif isinstance(form, list | dict) or not isinstance(value, form):
-        yield f"'{place}' is no {'list' if isinstance(form, list) else getattr(form, '__name__', 'mapping')}"
-
-
-def _numbers(value: Any, form: Form) -> Any:
-    """Return a value of this form with its figures as floats."""
-    if form is float:
+def _fitted(value: Any, form: Form, place: str) -> Any:
+    """Return a value of its form with its figures as floats; a ValueError says where it has another."""
+    if form is float and (value in (None, "nan", "inf", "-inf") or type(value) in (int, float)):
         return None if value is None else float(value)
-    if isinstance(form, list):
-        return [_numbers(one, form[0]) for one in value]
-    if isinstance(form, dict):
-        return {**value, **{key: _numbers(value[key], inner) for key, inner in _keys(value, form).items()}}
-    return value
-
-
-def _keys(value: Mapping[str, Any], form: Mapping[Any, Form]) -> Mapping[str, Form]:
-    """Return the form of each key; `form` may have one for all, as that of `str`."""
-    return dict.fromkeys(value, form[str]) if str in form else form
+    if isinstance(form, list) and isinstance(value, list):
+        return [_fitted(one, form[0], f"{place} {number}") for number, one in enumerate(value)]
+    if isinstance(form, dict) and isinstance(value, dict):
+        forms = dict.fromkeys(value, form[str]) if str in form else form
+        lost = next((key for key in forms if key not in value), None)
+        if lost is not None:
+            raise ValueError(f"it has no '{f'{place} {lost}'.strip()}'")
+        return {**value, **{key: _fitted(value[key], inner, f"{place} {key}".strip()) for key, inner in forms.items()}}
+    if isinstance(form, type) and form is not float and isinstance(value, form):
+        return value
+    what = {float: "figure", list: "list", dict: "mapping", str: "text", int: "number"}
+    raise ValueError(f"'{place}' is no {what[form if isinstance(form, type) else type(form)]}")
 
 
 def sketched(value: Any, **about: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from kokoro_nb.__main__ import main
-from kokoro_nb.reporting.record_differences import compare_records
+from kokoro_nb.studies.record_differences import compare_records
 from kokoro_nb.traces.record import read_record
 
 MODULE = """

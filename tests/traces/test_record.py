@@ -43,7 +43,7 @@ def test_a_record_is_written_and_read_with_figures_that_are_not_finite(tmp_path)
         ({"operators": [{"name": ":exp"}]}, "it has no 'operators 0 op'"),
         ({"outputs": {}}, "'outputs' is no list"),
         ({"subject": []}, "'subject' is no mapping"),
-        ({"verdict": 1}, "'verdict' is no str"),
+        ({"verdict": 1}, "'verdict' is no text"),
         ({"history": {"itself": "often"}}, "'history itself' is no figure"),
     ],
 )

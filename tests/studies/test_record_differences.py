@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from kokoro_nb.__main__ import main
-from kokoro_nb.reporting.record_differences import compare_records
 from kokoro_nb.run_apart import run_apart
 from kokoro_nb.storage import write_json
+from kokoro_nb.studies.record_differences import compare_records
 from kokoro_nb.traces.record import sketched
 from tests.traces.test_record import OPERATOR, X, record
 
@@ -54,7 +54,7 @@ def test_without_another_version_nothing_is_blamed(pair):
         ({"operators": [{**RIGHT, "name": ":exponential"}]}, "name"),
         ({"operators": [{**RIGHT, "rms": 1.1}]}, "result"),
         ({"operators": [{**RIGHT, "verdict": "unknown"}]}, "captured"),
-        ({"operators": []}, "operator"),
+        ({"operators": []}, "absent"),
     ],
 )
 def test_what_is_no_fault_is_listed_and_no_regression(pair, change, kind):
