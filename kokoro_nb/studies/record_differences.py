@@ -129,15 +129,23 @@ def compare_records(before: str | Path, after: str | Path) -> RecordDifference:
     return RecordDifference(settings, tuple(found), same, _blame(one, other, settings, found))
 
 
+def _rank(name: str, one: Row, other: Row) -> int:
+    """Return how near a package is to what ran: the runtime itself, its tools, PyTorch, which exports, all others."""
+    own = {*one["runtime"]["packages"], *other["runtime"]["packages"]}
+    kinds = [each["runtime"]["name"].split("-")[0] for each in (one, other)]  # executorch-portable: executorch
+    if name == "runtime" or (name in own and any(kind in name for kind in kinds)):
+        return 0
+    return 1 if name in own else 2 if name == "torch" else 3
+
+
 def _settings(one: Row, other: Row) -> Iterator[tuple[str, str, str]]:
-    """Yield what differs: runtime, its own packages, PyTorch, other packages that both have."""
-    own = {*one["runtime"]["packages"], *other["runtime"]["packages"], "runtime"}
+    """Yield what differs: name, before, after; of packages that do not run it, those that both have."""
     sides = [
         {**each["versions"], "runtime": each["runtime"]["name"], "platform": each["platform"]} for each in (one, other)
     ]
-    for name in sorted({**sides[0], **sides[1]}, key=lambda n: (n != "runtime", n not in own, n != "torch", n)):
+    for rank, name in sorted((_rank(name, one, other), name) for name in {**sides[0], **sides[1]}):
         before, after = (side.get(name, "absent") for side in sides)
-        if before != after and (name in own or "absent" not in (before, after)):
+        if before != after and (rank < 2 or "absent" not in (before, after)):
             yield name, before, after
 
 
@@ -196,22 +204,19 @@ def _operator(*both: Row) -> RecordChange | None:
 
 
 def _blame(one: Row, other: Row, settings: Sequence[tuple[str, str, str]], changes: Sequence[RecordChange]) -> str:
-    """Return what is to blame: of what differs the runtime, else its tools, else PyTorch, which exports, else all."""
+    """Return what is to blame in a sentence: of what differs that which is nearest to what ran."""
     sides = list(dict.fromkeys(change.wrong for change in changes if change.wrong))
     if not sides:
         both = f" In both: {other['statement']}" if one["verdict"] == other["verdict"] == "fail" else ""
         return f"Nothing is wrong in one alone.{both}"
-    own = {*one["runtime"]["packages"], *other["runtime"]["packages"]}
-    kinds = {each["runtime"]["name"].split("-")[0] for each in (one, other)}  # executorch-portable: executorch
-    ranks = ({name for name in own if any(kind in name for kind in kinds)} | {"runtime"}, own, {"torch"})
-    chosen = (tuple(row for row in settings if row[0] in names) for names in ranks)
-    suspects = next(filter(None, chosen), tuple(settings))
-    rest = listed(row[0] for row in settings if row not in suspects)
+    ranks = [_rank(name, one, other) for name, *_ in settings]
+    suspects = [row for rank, row in zip(ranks, settings, strict=True) if rank == ranks[0]]
     words = []
     for side in sides:
-        here, there = (1, 2) if side == "before" else (2, 1)
-        named = [row["operator"] for row in (one if side == "before" else other)["findings"] if row["operator"]]
+        record, here, there = (one, 1, 2) if side == "before" else (other, 2, 1)
+        named = listed(row["tap"] for row in record["findings"] if row["tap"])
         blamed = listed(f"{row[0]} {row[here]} (not {row[there]})" for row in suspects)
         blamed = blamed or "unknown; the versions and the platform are the same"
-        words.append(f"Wrong {side} alone{f' ({listed(named)})' if named else ''}. Blame: {blamed}")
-    return f"{'. '.join(words)}{f'; {rest} differ as well' if rest else ''}."
+        words.append(f"Wrong {side} alone{f' ({named})' if named else ''}. Blame: {blamed}.")
+    rest = listed(name for name, *_ in settings[len(suspects) :])
+    return " ".join([*words, *([f"Also different: {rest}."] if rest else [])])

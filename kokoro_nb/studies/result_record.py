@@ -8,8 +8,9 @@ from kokoro_nb.backends.exported import state
 from kokoro_nb.backends.signature import as_array
 from kokoro_nb.cache_keys import files_digest
 from kokoro_nb.inspection import InspectionReport
+from kokoro_nb.inspection.blame import InspectionFinding
 from kokoro_nb.locate import Diagnosis
-from kokoro_nb.locate.culprit import UNKNOWN, Mechanism
+from kokoro_nb.locate.culprit import UNKNOWN
 from kokoro_nb.storage import digest
 from kokoro_nb.traces.parity import of_peak
 from kokoro_nb.traces.record import headed, sketched
@@ -54,15 +55,19 @@ def _of_file(report: InspectionReport) -> Row:
         "outputs": [
             {"name": one.name, "error (of peak)": one.error, **no_limit, **one.sketch} for one in report.outputs
         ],
-        "findings": [_finding(one, one.key, one.operator, one.mechanism, one.proof) for one in report.findings],
+        "findings": [_finding(one) for one in report.findings],
     }
+
+
+def _finding(one: InspectionFinding) -> Row:
+    about = {"tap": one.key, "op": one.operator, "kind": one.kind, "statement": one.statement, "proof": one.proof}
+    return {**about, "blame": one.blame, "mechanism": (one.mechanism or UNKNOWN).as_dict()}
 
 
 def _of_program(found: Diagnosis, label: str) -> Row:
     subject, seen, failure = found.subject, found.investigation, found.failure
-    inputs = {} if subject is None else subject.inputs
-    return {
-        **found.row(),
+    inputs, row = {} if subject is None else subject.inputs, found.row()
+    return row | {
         "supplied": found.supplied,
         "subject": {"label": label, "model": "" if subject is None else _weights(subject.healthy.module)},
         "runtime": {"name": found.backend, "packages": getattr(subject and subject.runtime, "packages", ())},
@@ -73,19 +78,8 @@ def _of_program(found: Diagnosis, label: str) -> Row:
         "search": found.bisection.as_dict() if found.bisection else {},
         "operators": list(_operators(found)),
         "outputs": list(_outputs(found)),
-        "findings": [_finding(one, *_named(one.tap), one.mechanism, one.figures) for one in found.ranked],
+        "findings": [{**one, "tap": one["tap"] or "", "blame": "unknown"} for one in row.pop("culprits")],
     }
-
-
-def _finding(one: Any, operator: str, op: str, mechanism: Mechanism | None, figures: tuple[str, ...]) -> Row:
-    what = mechanism or UNKNOWN
-    about = {"mechanism": what.name, "evidence": str(what), "known defect": what.defect, "figures": figures}
-    about |= {"blame": getattr(one, "blame", "unknown"), "kind": one.kind, "statement": one.statement}
-    return {"operator": operator, "op": op, **about}
-
-
-def _named(tap: Any) -> tuple[str, str]:
-    return ("", "") if tap is None else (tap.name, tap.op)
 
 
 def _operator(*values: Any) -> Row:

@@ -9,8 +9,9 @@ is there and may decide a result; ``platform``. What follows is in `FORMS`. A fi
     `sketched`, for those that a model computed differ in their last bits from one PyTorch to the next.
     ``runtime``: its name, and which of the versions are its own. ``operators``: each in the order of execution, with
     its verdict and its error by itself. ``outputs``: each with its error, its limit, and `sketched` values.
-    ``findings``: what is wrong, with mechanism and blame. ``history``: how far the same inputs gave another answer
-    after others. ``failure``: why nothing could be run; else empty. ``remedies``: what was tried as a cure.
+    ``findings``: what is wrong, with the operator (``tap``), its mechanism and its blame. ``history``: how far the same
+    inputs gave another answer after others. ``failure``: why nothing could be run; else empty. ``remedies``: what was
+    tried as a cure.
 ``defects`` (``kokoro-nb defects``)
     ``defects``: each with its state in each of the environments.
 ``comparison`` (``kokoro-nb compare``)
@@ -38,7 +39,7 @@ PACKAGES = (
 SAMPLE = 64  # elements of an output that a record holds, spread evenly
 Form = Any  # a type, float for a figure; a list of one form; a mapping of the keys that have to be there to theirs
 
-_FINDING = {"operator": str, "op": str, "kind": str, "statement": str, "mechanism": str, "blame": str}
+_FINDING = {"tap": str, "kind": str, "blame": str, "mechanism": {"name": str}}
 _OPERATOR = {"name": str, "op": str, "verdict": str, "reason": str, "error / rounding": float, "error (of peak)": float}
 _SKETCH = {"dtype": str, "shape": [int], "finite": float, "peak": float, "rms": float, "sha256": str, "sample": [float]}
 _DIAGNOSIS = {

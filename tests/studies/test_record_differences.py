@@ -39,7 +39,7 @@ def test_an_operator_that_one_version_alone_has_wrong_is_the_runtime_s(pair):
     kinds, found = _kinds(pair(wrong, {}))
     assert kinds == [("outcome", "before"), ("judgement", "before")]
     assert found.settings == (("onnxruntime", "1.22.0", "1.31.1"), ("torch", "2.8.0", "2.13.0"))
-    assert found.blame == "Wrong before alone. Blame: onnxruntime 1.22.0 (not 1.31.1); torch differ as well."
+    assert found.blame == "Wrong before alone. Blame: onnxruntime 1.22.0 (not 1.31.1). Also different: torch."
     assert found.regressed
 
 
