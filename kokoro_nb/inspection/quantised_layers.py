@@ -12,24 +12,9 @@ import numpy as np
 
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode
-from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall
+from kokoro_nb.inspection.semantics.onnx_call import OnnxCall
+from kokoro_nb.inspection.semantics.quantised import LONGEST, NOT, ON_INTEGERS, weight_axis
 from kokoro_nb.inspection.value_types import Arrays
-
-NOT = (-1, -1)  # read
-# The float operator that one stands for, which has the same attributes, and places among its inputs: of either factor,
-# its scale and its zero point; of what is added, an integer in the unit of both scales or, after a MatMul, a float; of
-# the scale and zero point of the integers that it gives. What it does not read is -1.
-ON_INTEGERS = {
-    ("", "QLinearConv"): ("Conv", (0, 1, 2), (3, 4, 5), 8, (6, 7)),
-    ("", "QLinearMatMul"): ("MatMul", (0, 1, 2), (3, 4, 5), -1, (6, 7)),
-    ("", "ConvInteger"): ("Conv", (0, -1, 2), (1, -1, 3), -1, NOT),
-    ("", "MatMulInteger"): ("MatMul", (0, -1, 2), (1, -1, 3), -1, NOT),
-    (MICROSOFT, "QGemm"): ("Gemm", (0, 1, 2), (3, 4, 5), 6, (7, 8)),
-    (MICROSOFT, "MatMulIntegerToFloat"): ("MatMul", (0, 2, 4), (1, 3, 5), 6, NOT),
-    (MICROSOFT, "DynamicQuantizeMatMul"): ("MatMul", (0, -1, -1), (1, 2, 3), 4, NOT),
-    (MICROSOFT, "MatMulNBits"): ("MatMul", (0, -1, -1), (1, 2, 3), 5, NOT),
-}
-LONGEST = 9  # inputs of one of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,8 +113,7 @@ class IntegerLayers:
         if few:
             factors, form = [x[0], f"{stem}_w"], "weights only"
         else:
-            axis = {"Conv": 0, "MatMul": -1}.get(kind, 1 - call.get("transB", 0))
-            factors = [dequantised("x", -2, *x), dequantised("w", axis, *w)]
+            factors = [dequantised("x", -2, *x), dequantised("w", weight_axis(call, kind), *w)]
         if bias and kind != "MatMul":
             own[f"{stem}_unit"] = np.ravel(self.constants[x[1]]) * np.ravel(self.constants[w[1]])
             factors.append(dequantised("bias", 0, bias, f"{stem}_unit"))

@@ -6,43 +6,9 @@ import numpy as np
 
 from kokoro_nb.inspection.semantics.convolution_semantics import convolved
 from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall, meaning
-from kokoro_nb.inspection.semantics.quantised import dynamic_parameters
+from kokoro_nb.inspection.semantics.quantised import dynamic_quantize, linear
 from kokoro_nb.inspection.semantics.recurrences import activation, lstm
 from kokoro_nb.inspection.value_types import Array, Input
-
-
-def _dynamically(x: Array) -> tuple[Array, Array]:
-    """Return `x` as a runtime quantises it to uint8 by its own range, less the zero point, and the scale."""
-    scale, before = dynamic_parameters(x)
-    zero = np.rint(before)
-    return np.clip(np.rint(x / scale) + zero, 0, 255) - zero, scale
-
-
-def _weights(values: Array, zero: Input, scale: Array, axis: int) -> Array:
-    """Return weights as they were meant: per tensor, or per element of `axis`."""
-    shape = tuple(-1 if k == axis % values.ndim else 1 for k in range(values.ndim))
-
-    def fit(each: Array) -> Array:
-        return each.reshape(()) if each.size == 1 else each.reshape(shape) if each.ndim == 1 else each
-
-    less = 0 if zero is None else fit(np.asarray(zero, np.float64))
-    return (values.astype(np.float64) - less) * fit(np.asarray(scale))
-
-
-@meaning("DynamicQuantizeMatMul", domain=MICROSOFT)
-def _dynamic_matmul(
-    call: OnnxCall, a: Array, b: Array, b_scale: Array, b_zero: Input = None, bias: Input = None
-) -> Array:
-    integers, scale = _dynamically(a)
-    result = np.matmul(integers, _weights(b, b_zero, b_scale, -1)) * scale
-    return result if bias is None else result + bias
-
-
-@meaning("MatMulIntegerToFloat", domain=MICROSOFT)
-def _matmul_to_float(call: OnnxCall, a: Array, b: Array, a_scale: Array, b_scale: Array, *more: Input) -> Array:
-    a_zero, b_zero, bias = [*more, None, None, None][:3]
-    result = np.matmul(_weights(a, a_zero, a_scale, -2), _weights(b, b_zero, b_scale, -1))
-    return result if bias is None else result + bias
 
 
 @meaning("DynamicQuantizeLSTM", domain=MICROSOFT)
@@ -53,8 +19,7 @@ def _dynamic_lstm(call: OnnxCall, x: Array, w: Array, r: Array, *more: Any) -> t
     """
 
     def rounded(values: Array) -> Array:
-        integers, scale = _dynamically(values)
-        return integers * scale
+        return linear(*dynamic_quantize(call, values))
 
     *plain, w_scale, w_zero, r_scale, r_zero = more
     wide = [_directed(q, scale, zero) for q, scale, zero in ((w, w_scale, w_zero), (r, r_scale, r_zero))]

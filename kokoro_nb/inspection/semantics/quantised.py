@@ -65,61 +65,29 @@ def _quantize(call: OnnxCall, x: Array, scale: Array, zero: Input = None) -> Arr
 @meaning("DequantizeLinear")
 @meaning("DequantizeLinear", domain=MICROSOFT)
 def _dequantize(call: OnnxCall, x: Array, scale: Array, zero: Input = None) -> Array:
-    axis, block = call.get("axis", 1), call.get("block_size", 0)
-    y = x.astype(scale.dtype)
-    if zero is not None:
-        y = y - scales_spread(zero, x.shape, axis, block).astype(scale.dtype)
-    return y * scales_spread(scale, x.shape, axis, block)
-
-
-def dynamic_parameters(x: Array) -> tuple[Array, Array]:
-    """Return scale and zero point (before it is rounded) of DynamicQuantizeLinear: uint8, with 0 in range."""
-    low, high = np.minimum(0, x.min(initial=0)), np.maximum(0, x.max(initial=0))
-    scale = (high - low) / 255 if high > low else np.asarray(1.0)
-    return np.asarray(scale), np.clip(-low / scale, 0, 255)
+    return linear(x, scale, zero, call.get("axis", 1), call.get("block_size", 0))
 
 
 @meaning("DynamicQuantizeLinear")
-def _dynamic_quantize(call: OnnxCall, x: Array) -> tuple[Array, ...]:
-    scale, before = dynamic_parameters(x)
-    zero = np.rint(before)
+def dynamic_quantize(call: OnnxCall, x: Array) -> tuple[Array, ...]:
+    """Return the integers of floats in the range of all of them, uint8 with 0 in it, their scale and zero point."""
+    low, high = np.minimum(0, x.min(initial=0)), np.maximum(0, x.max(initial=0))
+    scale = np.asarray((high - low) / 255 if high > low else 1.0)
+    zero = np.rint(np.clip(-low / scale, 0, 255))
     return np.clip(np.rint(x / scale) + zero, 0, 255).astype(np.uint8), scale, zero.astype(np.uint8)
 
 
-def _centred(values: Array, zero: Input, axis: int | None = None) -> Array:
-    """Return integers less their zero point, in float64: exact as long as sums stay below 2^53."""
+def linear(values: Array, scale: Input = None, zero: Input = None, axis: int = -1, block: int = 0) -> Array:
+    """Return what integers mean, in float64: sums of them are exact below 2^53."""
     wide = values.astype(np.float64)
-    if zero is None:
-        return wide
-    zero = np.asarray(zero, np.float64)
-    if zero.size == 1 or axis is None or zero.ndim > 1:
-        return wide - (zero.reshape(()) if zero.size == 1 else zero)
-    return wide - zero.reshape(tuple(-1 if k == axis % wide.ndim else 1 for k in range(wide.ndim)))
-
-
-def _wrapped(values: Array) -> Array:
-    """Return integers held in float64 as int32, as an accumulator of 32 bits would hold them."""
-    return values.astype(np.int64).astype(np.int32)
-
-
-@meaning("MatMulInteger")
-def _matmul_integer(call: OnnxCall, a: Array, b: Array, a_zero: Input = None, b_zero: Input = None) -> Array:
-    return _wrapped(np.matmul(_centred(a, a_zero, -2), _centred(b, b_zero, -1)))
-
-
-@meaning("ConvInteger")
-def _conv_integer(call: OnnxCall, x: Array, w: Array, x_zero: Input = None, w_zero: Input = None) -> Array:
-    return _wrapped(np.rint(convolved(call, _centred(x, x_zero), _centred(w, w_zero, 0))))
+    wide = wide if zero is None else wide - scales_spread(zero.astype(np.float64), wide.shape, axis, block)
+    return wide if scale is None else wide * scales_spread(scale, wide.shape, axis, block)
 
 
 def _requantised(y: Array, scale: Any, zero: Array, before: bool) -> Array:
     low, high = RANGES[zero.dtype.name]
     result = y / float(np.asarray(scale).reshape(())) + float(zero.reshape(()))
     return np.clip(result if before else np.rint(result), low, high)
-
-
-def _linear(y: Array, scale: Any, zero: Input) -> Array:
-    return _centred(y, zero) * np.asarray(scale)
 
 
 Rounded = tuple[Array, Any, Array]  # what is rounded, times its scale; the scale, and the zero point
@@ -146,24 +114,53 @@ def _rounding(*operators: str, domain: str = "") -> Callable[[Callable[..., Roun
     return register
 
 
-@_rounding("QLinearConv")
-def _qlinear_conv(call: OnnxCall, *inputs: Array) -> Rounded:
-    """Return QLinearConv, before it is rounded."""
-    x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, *bias = inputs
-    total = np.rint(convolved(call, _centred(x, x_zero), _centred(w, w_zero, 0)))
-    channels = (1, -1) + (1,) * (x.ndim - 2)
-    if bias and bias[0] is not None:
-        total = total + bias[0].astype(np.float64).reshape(channels)
-    scale = np.asarray(x_scale) * np.asarray(w_scale).reshape(channels if np.size(w_scale) > 1 else ())
-    return total * scale, y_scale, y_zero
+NOT = (-1, -1)  # read
+# The float operator that one stands for, which has the same attributes, and places among its inputs: of either factor,
+# its scale and its zero point; of what is added, an integer in the unit of both scales or, after a MatMul, a float; of
+# the scale and zero point of the integers that it gives. What it does not read is -1.
+ON_INTEGERS = {
+    ("", "QLinearConv"): ("Conv", (0, 1, 2), (3, 4, 5), 8, (6, 7)),
+    ("", "QLinearMatMul"): ("MatMul", (0, 1, 2), (3, 4, 5), -1, (6, 7)),
+    ("", "ConvInteger"): ("Conv", (0, -1, 2), (1, -1, 3), -1, NOT),
+    ("", "MatMulInteger"): ("MatMul", (0, -1, 2), (1, -1, 3), -1, NOT),
+    (MICROSOFT, "QGemm"): ("Gemm", (0, 1, 2), (3, 4, 5), 6, (7, 8)),
+    (MICROSOFT, "MatMulIntegerToFloat"): ("MatMul", (0, 2, 4), (1, 3, 5), 6, NOT),
+    (MICROSOFT, "DynamicQuantizeMatMul"): ("MatMul", (0, -1, -1), (1, 2, 3), 4, NOT),
+    (MICROSOFT, "MatMulNBits"): ("MatMul", (0, -1, -1), (1, 2, 3), 5, NOT),
+}
+LONGEST = 9  # inputs of one of them
 
 
-@_rounding("QLinearMatMul")
-def _qlinear_matmul(call: OnnxCall, *inputs: Array) -> Rounded:
-    """Return QLinearMatMul, before it is rounded."""
-    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = inputs
-    left = _centred(a, a_zero, -2) * (np.reshape(a_scale, (-1, 1)) if np.ndim(a_scale) == 1 else a_scale)
-    return np.matmul(left, _linear(b, b_scale, b_zero)), y_scale, y_zero
+@_rounding("QLinearConv", "QLinearMatMul")
+@_rounding("QGemm", "MatMulIntegerToFloat", "DynamicQuantizeMatMul", domain=MICROSOFT)
+def _layer(call: OnnxCall, *given: Input) -> Rounded:
+    """Return a layer on integers, before it is rounded: the float operator on what they mean."""
+    kind, left, right, place, after = ON_INTEGERS[call.domain, call.node.op_type]
+    inputs: list[Any] = [*given, *[None] * LONGEST]
+    x, w, y = ([inputs[k] for k in places] for places in (left, right, after))
+    if left[1] < 0 <= right[1]:
+        x = list(dynamic_quantize(call, x[0]))
+    a, b = linear(x[0], x[1], x[2], -2), linear(w[0], w[1], w[2], weight_axis(call, kind))
+    if kind == "Conv":
+        value = convolved(call, a, b)
+    else:
+        a, b = (each.T if call.get(name, 0) else each for name, each in (("transA", a), ("transB", b)))
+        value = np.matmul(a, b) * call.get("alpha", 1.0)
+    bias = inputs[place]
+    if bias is not None and kind != "MatMul":
+        bias = linear(bias, x[1] * w[1]).reshape(bias.shape if kind == "Gemm" else (-1, *[1] * (value.ndim - 2)))
+    return value if bias is None else value + bias, *y
+
+
+def weight_axis(call: OnnxCall, kind: str) -> int:
+    """Return the axis of the weights of a layer, of the float operator `kind`, along which they may have scales."""
+    return {"Conv": 0, "MatMul": -1}.get(kind, 1 - call.get("transB", 0))
+
+
+@meaning("MatMulInteger", "ConvInteger")
+def _sum_of_integers(call: OnnxCall, *inputs: Input) -> Array:
+    """Return a sum as an accumulator of 32 bits would hold it."""
+    return np.rint(_layer(call, *inputs)[0]).astype(np.int64).astype(np.int32)
 
 
 @_rounding("QLinearAdd", "QLinearMul", domain=MICROSOFT)
@@ -171,7 +168,7 @@ def _qlinear_binary(call: OnnxCall, *inputs: Array) -> Rounded:
     """Return QLinearAdd or QLinearMul of ONNX Runtime, before it is rounded."""
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, *rest = inputs
     y_zero = rest[0] if rest and rest[0] is not None else np.zeros((), a.dtype)
-    left, right = _linear(a, a_scale, a_zero), _linear(b, b_scale, b_zero)
+    left, right = linear(a, a_scale, a_zero), linear(b, b_scale, b_zero)
     result = left + right if call.node.op_type == "QLinearAdd" else left * right
     return result, y_scale, y_zero
 
@@ -181,7 +178,7 @@ def _qlinear_unary(call: OnnxCall, *inputs: Array) -> Rounded:
     """Return one of ONNX Runtime's operators of one input, before it is rounded."""
     x, x_scale, x_zero, y_scale, *rest = inputs
     y_zero = rest[0] if rest and rest[0] is not None else np.zeros((), x.dtype)
-    value = _linear(x, x_scale, x_zero)
+    value = linear(x, x_scale, x_zero)
     if call.node.op_type == "QLinearSigmoid":
         value = 1 / (1 + np.exp(-value))
     elif call.node.op_type == "QLinearLeakyRelu":
@@ -189,20 +186,6 @@ def _qlinear_unary(call: OnnxCall, *inputs: Array) -> Rounded:
     else:
         axes = tuple(range(1, value.ndim - 1) if call.get("channels_last", 0) else range(2, value.ndim))
         value = value.mean(axis=axes, keepdims=True)
-    return value, y_scale, y_zero
-
-
-@_rounding("QGemm", domain=MICROSOFT)
-def _qgemm(call: OnnxCall, *inputs: Array) -> Rounded:
-    """Return ONNX Runtime's QGemm, in floats where it has no output scale."""
-    a, a_scale, a_zero, b, b_scale, b_zero, *rest = inputs
-    more: list[Any] = [*rest, None, None, None]
-    bias, y_scale, y_zero = more[:3]
-    left, right = _centred(a, a_zero), _centred(b, b_zero, 0 if call.get("transB", 0) else 1)
-    left, right = left.T if call.get("transA", 0) else left, right.T if call.get("transB", 0) else right
-    total = left @ right * call.get("alpha", 1.0)
-    total = total if bias is None else total + bias
-    value = total * (np.asarray(a_scale) * np.asarray(b_scale))
     return value, y_scale, y_zero
 
 
