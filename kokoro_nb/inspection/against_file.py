@@ -86,7 +86,7 @@ class PairedPrograms(PairedValues):
             return None
         found = paired.at(node)
         there = paired.place(found.key) if found.index < node.index else ""  # what reorders is before what shows it
-        return replace(found, counterpart=there or paired.counterpart(node))
+        return replace(found, counterpart=found.counterpart or there or paired.counterpart(node))
 
     @property
     def _alike(self) -> float:
@@ -133,9 +133,14 @@ class PairedPrograms(PairedValues):
         return self._turned(turned, node, proof)
 
     def _turned(self, turned: ComparedNode, node: ComparedNode, proof: list[str]) -> InspectionFinding:
-        words = f"{turned.key} ({turned.operator}) gives the elements of {self.pairs[turned.outputs[0]][0]} of"
-        words = f"{words} {self.reference.label} in another order"
-        return _found(turned, "changed layout or shift", f"{words}; {node.key} is the first that shows it.", proof)
+        read = self.paired_reads(turned)
+        alike = (one for one in self.reference.nodes if read & {self.first.get(name) for name in one.outputs})
+        there = next((one for one in alike if read & self.read_by(one)), None)
+        name = self.pairs[turned.outputs[0]][0] if there is None else there.key
+        words = f"{turned.key} ({turned.operator}) gives the elements of {name} of {self.reference.label}"
+        words = f"{words} in another order; {node.key} is the first that shows it."
+        found = _found(turned, "changed layout or shift", words, proof)
+        return found if there is None else replace(found, counterpart=there.key)
 
     def _reordered(self, node: ComparedNode) -> ComparedNode | None:
         """Return the first node before this one, of those that it reads from, that changes the order of elements."""

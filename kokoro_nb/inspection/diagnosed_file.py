@@ -16,10 +16,9 @@ from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.references import opened
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.diagnosis import Diagnosis
-from kokoro_nb.locate.investigation import reference_trace
+from kokoro_nb.locate.investigation import Subject, reference_trace
+from kokoro_nb.locate.module_diagnosis import placed
 from kokoro_nb.locate.output_error import LOST, output_error
-from kokoro_nb.locate.subject import Subject
-from kokoro_nb.locate.traced_diagnosis import placed
 from kokoro_nb.traces.operators import Operator
 from kokoro_nb.traces.statistics import describe
 from kokoro_nb.traces.trace import Tap, Trace

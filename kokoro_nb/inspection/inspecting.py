@@ -9,6 +9,7 @@ from kokoro_nb.backends.artefacts import give_back_memory
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.against_file import WORDS, PairedPrograms
 from kokoro_nb.inspection.blame import InspectionFinding
+from kokoro_nb.inspection.compared_program import by_name
 from kokoro_nb.inspection.file_run import FileRun
 from kokoro_nb.inspection.finding_scripts import write_scripts
 from kokoro_nb.inspection.formats import FORMATS
@@ -121,9 +122,9 @@ def _inputs(program: Any, reference: Reference | None) -> MadeInputs:
     """Return the inputs of the reference, if it has some that fit, else made ones."""
     if reference is not None and reference.inputs is not None:
         try:
-            named = dict(zip(program.inputs, reference.inputs.values(), strict=True))
+            named = by_name(program.inputs, reference.inputs, reference.label)
             return replace(program.given(named), how=dict.fromkeys(named, f"of {reference.label}"))
-        except (InputError, ValueError):
+        except InputError:
             pass
     made: MadeInputs = program.made()
     return made

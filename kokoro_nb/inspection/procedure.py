@@ -13,17 +13,15 @@ from kokoro_nb.backends.specification import Specification
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.diagnosed_file import diagnosed_file
 from kokoro_nb.inspection.references import exported_reference
-from kokoro_nb.locate.bisected_diagnosis import bisected_diagnosis
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.interface_faults import RANDOM
-from kokoro_nb.locate.investigation import investigate, reference_trace
+from kokoro_nb.locate.investigation import Subject, investigate, reference_trace
+from kokoro_nb.locate.module_diagnosis import bisected_diagnosis, traced_diagnosis
 from kokoro_nb.locate.output_error import OutputError
 from kokoro_nb.locate.paired_programs import other_program, parting
 from kokoro_nb.locate.refusal import failed_diagnosis, supplied
 from kokoro_nb.locate.remedies import as_the_reference, exported_anew, with_noise_as_input
-from kokoro_nb.locate.subject import Subject
-from kokoro_nb.locate.traced_diagnosis import traced_diagnosis
 from kokoro_nb.traces.trace import Trace
 
 Method = Literal["auto", "tracing", "bisection"]
@@ -181,7 +179,10 @@ def _examined(subject: Subject, reference: Any, method: Method, precision: Preci
         known = None if reference is None else _right(candidate, inputs, reference, precision)[0]
         compared = _compared_with(candidate, known)
         subject = replace(subject, candidate=compared, healthy=compared)
-        return bisected_diagnosis(subject, hidden if method == "auto" else "as requested")
+        outputs = subject.outputs()
+        if isinstance(outputs, Failure):
+            return failed_diagnosis(outputs, subject, remedies)
+        return bisected_diagnosis(subject, hidden if method == "auto" else "as requested", outputs)
     known, healthy = _right(candidate, inputs, reference, precision)
     subject = replace(subject, healthy=healthy, reference=known)
     found = investigate(candidate, inputs, runtime, known, subject.folder)
@@ -193,7 +194,7 @@ def _examined(subject: Subject, reference: Any, method: Method, precision: Preci
         why = f"{missing} operators could not be captured by tracing, and none of the others is wrong"
         why = found.probe.statement if found.probe.changed else why
         compared = _compared_with(candidate, None if reference is None else known)
-        return bisected_diagnosis(replace(subject, candidate=compared), why, traced)
+        return bisected_diagnosis(replace(subject, candidate=compared), why, found.history.first, traced)
     return traced
 
 

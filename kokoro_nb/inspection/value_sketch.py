@@ -13,6 +13,7 @@ from kokoro_nb.markup import number
 
 POINTS = 128  # of the sorted elements, by which a value is known
 IMAGES = 16  # sums with random signs, by which two values in one layout are compared element by element
+SHAPES = ("shape", "size")  # operators that read no value
 BLOCK = 2**14  # elements that have signs of their own; the next ones have these times a sign for each block
 
 
@@ -73,12 +74,16 @@ class ValueSketch:
 def sketches(program: ComparedProgram, inputs: Sequence[Mapping[str, np.ndarray]]) -> dict[str, ValueSketch]:
     """Compute a program in float64 and return what its values are known by, in the order of execution.
 
-    Integers are known where they are outputs: those on the way are lengths and places, which need not be the same.
+    Integers that are made of the inputs' shapes, or of none, are lengths and places, which need not be the same.
     """
     parts: dict[str, list[ValueSketch]] = {}
+    computed = {*program.inputs, *program.outputs}
+    for node in program.nodes:
+        if computed & set(node.reads) and node.operator.lower() not in SHAPES:
+            computed |= set(node.outputs)
 
     def note(name: str, value: Value) -> None:
-        kinds = "fbiu" if name in program.outputs else "fb"
+        kinds = "fbiu" if name in computed else "fb"
         if isinstance(value, np.ndarray) and value.dtype.kind in kinds and value.size:
             parts.setdefault(name, []).append(ValueSketch.of(value.astype(np.float64, copy=False)))
 

@@ -5,9 +5,10 @@ parts shrink, and with them the time that each takes to compile.
 """
 
 import math
+import tempfile
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,16 @@ from kokoro_nb.backends.base import Backend, Failure, running
 from kokoro_nb.backends.cuts import Cuts
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.ladder import loaded, outputs_of
-from kokoro_nb.backends.segment import Segment
+from kokoro_nb.backends.segment import Segment, part, real_reads
 from kokoro_nb.backends.signature import Arrays, array_of, checked
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.findings import Verdict
+from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.local_error import Judge, LocalError
+from kokoro_nb.locate.rule_evidence import Evidence, call_of
+from kokoro_nb.locate.verdicts import wrong_operator
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
-from kokoro_nb.traces.trace import Recorder
+from kokoro_nb.traces.trace import Recorder, Trace
 
 
 @dataclass(frozen=True)
@@ -325,3 +329,68 @@ def judged_alone(
         recorder.add(name, value)
     judge = Judge(healthy, recorder.trace("", inputs, {}, "parts compiled alone"))
     return tuple(judge.error(name) for name in results)
+
+
+MOST = 4  # operators of which one is wrong, and wrong results of which that is asked
+
+
+def narrowed(
+    found: tuple[Culprit, ...], runtime: Backend, candidate: Exported, reference: Trace
+) -> tuple[Culprit, ...]:
+    """Return the culprits; of several operators of which one is wrong, the first that is wrong alone, if one is.
+
+    Parameters
+    ----------
+    found : tuple of Culprit
+        What `divergences` found.
+    runtime : Backend
+        Where each is compiled alone.
+    candidate : Exported
+        The program.
+    reference : Trace
+        Of PyTorch, with whole tensors: what each is given.
+    """
+    several = [one for one in found if 1 < len(one.candidates) <= MOST][:MOST]
+    alone = {id(one): _first_wrong(one, runtime, candidate, reference) for one in several}
+    return tuple(alone.get(id(one)) or one for one in found)
+
+
+def _first_wrong(culprit: Culprit, runtime: Backend, candidate: Exported, reference: Trace) -> Culprit | None:
+    meaning: Any = reference.meaning
+    values, dtype = reference.values, np.dtype("float32" if culprit.tap is None else culprit.tap.statistics.dtype)
+    for operator in candidate.specification.operators:
+        given = real_reads(candidate, operator.name)
+        real = not operator.dtype.startswith("complex")
+        if operator.name not in culprit.candidates or not real or any(one not in values for one in given):
+            continue
+        segment = part(candidate, given, [operator.name])
+        with tempfile.TemporaryDirectory() as room:
+            errors = judged_alone(segment, meaning, runtime, reference.inputs, values, room, dtype)
+        if not isinstance(errors, Failure) and errors[0].unexplained:
+            about = {"seen_in": culprit.captured, "reaches_output": culprit.reaches_output}
+            found = alone_wrong(errors[0], meaning, reference.inputs, values, culprit.backend, **about)
+            known = found.mechanisms and errors[0].given.shape == errors[0].right.shape
+            return found if known else replace(found, mechanisms=culprit.mechanisms)
+    return None
+
+
+def alone_wrong(
+    error: LocalError, meaning: Any, inputs: Mapping[str, Any], values: Mapping[str, Any], backend: str, **about: Any
+) -> Culprit:
+    """Return an operator that is wrong where it is compiled alone, with the mechanisms of what it read.
+
+    Parameters
+    ----------
+    error : LocalError
+        Of the operator.
+    meaning : Meaning
+        What the operators compute.
+    inputs, values : mapping
+        Arrays of the inputs of the program, and of the results that the operator read.
+    backend : str
+        Where it was compiled.
+    about : object
+        What else is known: see `verdicts.wrong_operator`.
+    """
+    call = call_of(meaning, error.operator.name, inputs, values)
+    return wrong_operator(Evidence(error, read_by(error.operator, inputs, values), call), backend, **about)

@@ -11,11 +11,10 @@ from kokoro_nb.backends.signature import BFLOAT16
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.faults.planting import program_copy
 from kokoro_nb.locate.culprit import Culprit, Mechanism, wrong_at
-from kokoro_nb.locate.effect import Deviation
-from kokoro_nb.locate.investigation import Investigation
+from kokoro_nb.locate.investigation import Investigation, Subject
 from kokoro_nb.locate.local_error import parts
 from kokoro_nb.locate.output_error import OutputLimit, worst_output
-from kokoro_nb.locate.subject import Subject
+from kokoro_nb.locate.propagation import Deviation
 from kokoro_nb.traces.operators import CONSTANT, Operator
 from kokoro_nb.traces.statistics import describe
 from kokoro_nb.traces.trace import Tap

@@ -1,4 +1,4 @@
-"""One program on one backend, looked into from end to end: what was captured, what is wrong, and by how much."""
+"""A program on a runtime, and one run of it from end to end: what was captured, what is wrong, and by how much."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -7,12 +7,13 @@ from typing import Any
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import Backend, Failure, RungError, on_rung, running
 from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.ladder import loaded, outputs_of
 from kokoro_nb.backends.signature import Arrays, checked
 from kokoro_nb.backends.taps import laid
 from kokoro_nb.errors import InputError
+from kokoro_nb.locate.bisection import narrowed
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.local_error import LocalError
-from kokoro_nb.locate.narrowing import narrowed
 from kokoro_nb.locate.tapping import History, ProbeEffect, history, probe_effect, stateful_history, with_extra_outputs
 from kokoro_nb.locate.verdicts import divergences, first_nonfinite, judged
 from kokoro_nb.traces.trace import Trace, sharing
@@ -179,3 +180,52 @@ def _with_figures(nonfinite: Culprit, faults: tuple[Culprit, ...]) -> Culprit:
             local, inherited, causes = one.local_error, one.inherited_error, one.mechanisms
             return replace(nonfinite, local_error=local, inherited_error=inherited, ratio=one.ratio, mechanisms=causes)
     return nonfinite
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A program on a runtime.
+
+    Attributes
+    ----------
+    runtime : Backend
+        Where it runs.
+    candidate, healthy : Exported
+        What the runtime is given, and what it should compute; the same for a fault of the runtime itself.
+    inputs : mapping
+        Array or tensor of each input by its name.
+    folder : path or None
+        Where artefacts are saved.
+    limit : float or None
+        What is allowed of the outputs' error, of the peak; None where it is derived.
+    reference : Trace or None
+        Of PyTorch; None where nothing was traced.
+    """
+
+    runtime: Backend
+    candidate: Exported
+    healthy: Exported
+    inputs: Arrays
+    folder: str | Path | None = None
+    limit: float | None = None
+    reference: Trace | None = None
+
+    @property
+    def known(self) -> Trace:
+        """What is right: the trace of PyTorch, or, where there is none, the program as it should be."""
+        if self.reference is not None:
+            return self.reference
+        meaning = self.healthy.specification
+        meaning = meaning.named_by or meaning
+        return Trace("eager-float64", (), inputs=checked(self.inputs, self.healthy.inputs), meaning=meaning)
+
+    def outputs(self, candidate: Exported | None = None, runtime: Backend | None = None) -> Any:
+        """Return the outputs of the program, or of another form of it, on the runtime or on another; or a failure.
+
+        Returns
+        -------
+        dict of numpy.ndarray or Failure
+        """
+        runtime = runtime or self.runtime
+        program = loaded(runtime, candidate or self.candidate, self.inputs, self.folder)
+        return outputs_of(runtime, program, self.inputs)

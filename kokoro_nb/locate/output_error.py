@@ -69,7 +69,7 @@ class OutputError:
     def __str__(self) -> str:
         if self.finite < 1:
             share = f"{100 * (1 - self.finite):.3g} % of '{self.output}'"
-            return f"{share} is not finite where it should be, or finite where it should not be"
+            return f"{share} is not finite where it should be, or finite where it should not be (allowed is none)"
         if np.isnan(self.of_peak):
             return f"'{self.output}' has {self.form}"
         limit = "" if np.isnan(self.limit) else f" (allowed are {self.limit:.3g} of the peak: {self.basis})"

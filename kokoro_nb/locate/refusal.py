@@ -20,11 +20,10 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.locate.culprit import Mechanism, wrong_at
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.interface_faults import RANDOM
-from kokoro_nb.locate.investigation import reference_trace
+from kokoro_nb.locate.investigation import Subject, reference_trace
 from kokoro_nb.locate.known_defects import with_known_defect
 from kokoro_nb.locate.other_forms import FORMS, forms_of, in_other_form
 from kokoro_nb.locate.remedies import Plan, Remedy, tried, with_needed_patches, with_noise_as_input
-from kokoro_nb.locate.subject import Subject
 from kokoro_nb.locate.trials import generic
 from kokoro_nb.traces.operators import Operator
 

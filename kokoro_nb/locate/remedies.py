@@ -15,10 +15,9 @@ from kokoro_nb.backends.exported import Exported, as_exported
 from kokoro_nb.backends.signature import Arrays, example_inputs
 from kokoro_nb.errors import InputError, one_line
 from kokoro_nb.findings import Verdict
-from kokoro_nb.locate.investigation import reference_trace
+from kokoro_nb.locate.investigation import Subject, reference_trace
 from kokoro_nb.locate.local_error import explained_errors
 from kokoro_nb.locate.output_error import LOST, OutputError, output_error
-from kokoro_nb.locate.subject import Subject
 from kokoro_nb.patch_registry import needed_patches, with_patches
 
 RemedyKind = Literal["patch", "setting", "float32 operators", "other form"]

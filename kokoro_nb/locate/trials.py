@@ -15,9 +15,9 @@ from kokoro_nb.backends.signature import Arrays, as_array
 from kokoro_nb.backends.taps import read_taps
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.forms.summing import RUNNING
+from kokoro_nb.locate.investigation import Subject
 from kokoro_nb.locate.other_forms import FORMS, float32_region, forms_of, in_other_form, kept_in_float32
 from kokoro_nb.locate.remedies import Plan
-from kokoro_nb.locate.subject import Subject
 from kokoro_nb.markup import listed
 from kokoro_nb.patch_registry import cures, with_patches
 

@@ -245,6 +245,25 @@ def test_elements_in_another_order_are_named_where_they_are_put_so(save, node):
     assert "in another order" in found.statement
 
 
+def test_integers_that_are_computed_of_an_input_are_compared(save, node):
+    table = np.random.default_rng(2).standard_normal((9, 3)).astype(np.float32)
+
+    def buckets(name, operator):
+        nodes = [
+            node(operator, ["token", "most"], ["place"], name="/place"),
+            node("Gather", ["table", "place"], ["row"], name="/row"),
+            node("Tanh", ["row"], ["y"], name="/tanh"),
+        ]
+        constants = {"most": np.array(5), "table": table}
+        return save(nodes, {"token": [1, 9]}, ["y"], constants, name=name, token=7)
+
+    given = {"token": np.arange(9)[None]}
+    right = buckets("right.onnx", "Min")
+    (found,) = nb.inspect(buckets("wrong.onnx", "Mod"), given, against=right).findings
+    assert (found.key, found.blame) == ("/place", "file")
+    assert nb.inspect(buckets("same.onnx", "Min"), given, against=right).findings == ()
+
+
 def test_outputs_that_are_infinite_in_the_same_places_do_not_differ(save, node):
     def logs(name):
         nodes = [node("Relu", ["x"], ["r"], name="/relu"), node("Log", ["r"], ["y"], name="/log")]

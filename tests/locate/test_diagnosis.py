@@ -14,7 +14,7 @@ from kokoro_nb.faults import Fault, plant
 from kokoro_nb.inspection import diagnose
 from kokoro_nb.locate import reference_trace
 from kokoro_nb.locate.culprit import Culprit
-from kokoro_nb.locate.traced_diagnosis import traced_diagnosis
+from kokoro_nb.locate.module_diagnosis import traced_diagnosis
 
 X = {"x": torch.linspace(0.5, 2, 12).reshape(1, 3, 4)}
 

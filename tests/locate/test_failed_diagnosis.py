@@ -18,8 +18,8 @@ from kokoro_nb.backends.called_operators import calls
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection import diagnose
+from kokoro_nb.locate.investigation import Subject
 from kokoro_nb.locate.refusal import failed_diagnosis, refused_operator
-from kokoro_nb.locate.subject import Subject
 from kokoro_nb.patch_registry import needed_patches
 
 
@@ -147,6 +147,15 @@ def test_operators_wrong_where_they_are_joined_have_a_known_defect_and_a_cure(tm
     assert (found.verdict, found.ranked[0].mechanism.name) == ("fail", "operators joined")
     assert found.ranked[0].mechanism.defect == "tvm_fused_equal"
     assert [(one.name, one.verdict) for one in found.remedies] == [("isnan asked", "pass")]
+
+
+def test_what_is_refused_is_named_on_a_runtime_that_hides_its_operators(tmp_path):
+    class Places(nn.Module):
+        def forward(self, x):
+            return torch.relu(torch.bucketize(x * 2, torch.tensor([0.0, 1.0])) - 1)
+
+    found = diagnose(Places(), {"x": torch.randn(6)}, "executorch-xnnpack", folder=tmp_path)
+    assert (found.verdict, found.method, found.first.tap.name) == ("fail", "export", ":bucketize")
 
 
 def test_of_several_operators_on_a_line_the_one_that_is_taken_apart_into_what_the_error_names_is_named():

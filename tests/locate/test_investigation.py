@@ -8,9 +8,9 @@ from kokoro_nb.backends.exported import export_program
 from kokoro_nb.faults import Fault, generate, plant
 from kokoro_nb.inspection import diagnose
 from kokoro_nb.locate import investigate
+from kokoro_nb.locate.bisection import alone_wrong
 from kokoro_nb.locate.investigation import reference_trace
 from kokoro_nb.locate.local_error import LocalError
-from kokoro_nb.locate.narrowing import alone_wrong
 from kokoro_nb.models import stages
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from tests.locate.function_modules import here

@@ -6,8 +6,8 @@ import torch
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection import diagnose
-from kokoro_nb.locate.attribution import BUDGET, lossy_operators
 from kokoro_nb.locate.output_error import OutputError
+from kokoro_nb.locate.propagation import BUDGET, lossy_operators
 from tests.locate.function_modules import here
 
 F0 = (200 + 3 * torch.sin(torch.arange(3000) / 500.0)).reshape(1, -1, 1)

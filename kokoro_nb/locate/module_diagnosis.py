@@ -1,19 +1,41 @@
-"""The diagnosis of a program whose operators a runtime shows: what is wrong, and whose rounding is too much."""
+"""The diagnosis of a module on a runtime: by the operators that it shows, or by parts that are compiled alone."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from kokoro_nb.findings import Verdict
-from kokoro_nb.locate.attribution import lossy_culprits, lossy_operators, precision_mechanism
-from kokoro_nb.locate.culprit import Culprit, Mechanism
+from kokoro_nb.locate.bisection import Bisection, alone_wrong, bisect
+from kokoro_nb.locate.culprit import Culprit, Mechanism, Name, wrong_at
 from kokoro_nb.locate.diagnosis import Diagnosis
-from kokoro_nb.locate.effect import Deviation, ErrorPropagation, deviations, seen_deviations, with_effects
-from kokoro_nb.locate.interface_faults import RANDOM, drawn_once, held_dtypes, lost_state, retyped, with_lost_start
-from kokoro_nb.locate.investigation import Investigation
+from kokoro_nb.locate.interface_faults import (
+    RANDOM,
+    drawn_once,
+    held_dtypes,
+    lost_start,
+    lost_state,
+    retyped,
+    with_lost_start,
+)
+from kokoro_nb.locate.investigation import Investigation, Subject, reference_trace
 from kokoro_nb.locate.known_defects import with_known_defect
+from kokoro_nb.locate.local_error import LocalError, explained_errors
 from kokoro_nb.locate.output_error import OutputError, OutputLimit, output_error, worst_output
-from kokoro_nb.locate.subject import Subject
+from kokoro_nb.locate.propagation import (
+    Deviation,
+    ErrorPropagation,
+    deviations,
+    lossy_culprits,
+    lossy_operators,
+    precision_mechanism,
+    seen_deviations,
+    with_effects,
+)
+from kokoro_nb.locate.rule_evidence import Evidence
+from kokoro_nb.traces.statistics import describe
+from kokoro_nb.traces.trace import Tap
 
 
 def traced_diagnosis(subject: Subject, found: Investigation, why: str = "") -> Diagnosis:
@@ -165,3 +187,66 @@ def _own(found: Investigation) -> tuple[Culprit, ...]:
     named = {_name(one) for one in found.faults}
     new = found.nonfinite.verdict == "fail" and _name(found.nonfinite) not in named
     return (found.nonfinite, *found.faults) if new else found.faults
+
+
+JOINED: Name = "operators joined"
+FEW = 8  # operators of which one, or the joining of them, is named
+
+
+def bisected_diagnosis(
+    subject: Subject, why: str, outputs: Mapping[str, np.ndarray], traced: Diagnosis | None = None
+) -> Diagnosis:
+    """Return the diagnosis by bisection of a program that gave `outputs`, and what each wrong operator does to them."""
+    found = bisect(subject.candidate, subject.inputs, subject.runtime, subject.folder)
+    known, errors = subject.known, [] if found.error is None else [found.error]
+    named = []
+    if found.error is not None:
+        about = found.error, known.meaning, known.inputs, found.read, subject.runtime.name
+        named = [alone_wrong(*about, candidates=found.operators)]
+    elif found.joined is not None and len(found.operators) <= FEW:
+        named = [_joined(subject, found, found.joined)]
+    culprits = tuple(placed(subject, one) for one in named)
+    dtypes = [operator.dtype for operator in subject.candidate.specification.operators]
+    output, limits = output_error(known, outputs, dtypes, errors, subject.limit)
+    if output.verdict == "fail" and found.verdict == "pass":
+        # the runtime shows no operator: their bounds are those on the values that PyTorch gives in float32
+        own = explained_errors(reference_trace(subject.healthy, subject.inputs))
+        output, limits = output_error(known, outputs, dtypes, own, subject.limit)
+        culprits = tuple(placed(subject, one) for one in lost_start(subject, outputs, limits))
+    culprits = with_effects(culprits, ErrorPropagation(known.meaning, known.inputs, seen_deviations(errors), limits))
+    verdict, statement = found.verdict, found.statement
+    together = next((one for one in culprits if one.mechanism.name == JOINED), None)
+    if together is not None and verdict != "fail":
+        verdict = "fail"
+        statement = f"On {subject.runtime.name} {', '.join(together.candidates)}: {together.mechanism}."
+    if output.verdict == "fail" and verdict == "pass" and culprits:
+        verdict, causes = "fail", "; ".join(one.mechanism.statement for one in culprits)
+        statement = f"On {subject.runtime.name} {output}: {causes}."
+    elif output.verdict == "fail" and verdict == "pass":
+        verdict = "unknown"
+        statement = (
+            f"On {subject.runtime.name} {output}, and no part is wrong alone: try a backend that shows its operators."
+        )
+    return Diagnosis(
+        subject.runtime.name,
+        "bisection",
+        why,
+        verdict,
+        culprits,
+        statement,
+        output=output,
+        investigation=traced.investigation if traced else None,
+        bisection=found,
+        subject=subject,
+    )
+
+
+def _joined(subject: Subject, search: Bisection, error: LocalError) -> Culprit:
+    """Return the first of a few operators that are right alone and wrong where the runtime joins them."""
+    operators = {one.name: one for one in subject.candidate.specification.operators}
+    first = operators[search.operators[0]]
+    words = Evidence(error, {}).pattern.words if error.given.shape == error.right.shape else error.form
+    evidence = (f"{error.operator.name} is wrong where {', '.join(search.operators)} are compiled together: {words}",)
+    tap = Tap(first, describe(np.asarray(error.given)), np.asarray(error.given))
+    causes = (Mechanism(JOINED, "each is right alone, and wrong where they are joined", evidence),)
+    return wrong_at(tap, subject.runtime.name, causes, candidates=search.operators, channels=words)

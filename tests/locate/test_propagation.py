@@ -8,8 +8,8 @@ from kokoro_nb.backends.exported import export_program
 from kokoro_nb.faults import Fault, plant
 from kokoro_nb.inspection import diagnose
 from kokoro_nb.locate import investigate, reference_trace
-from kokoro_nb.locate.effect import ErrorPropagation, deviations, share_gone
 from kokoro_nb.locate.output_error import OutputError, OutputLimit, worst_output
+from kokoro_nb.locate.propagation import ErrorPropagation, deviations, share_gone
 
 X = {"x": torch.linspace(0.5, 2, 24).reshape(1, 4, 6)}
 
