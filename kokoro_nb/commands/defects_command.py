@@ -41,7 +41,7 @@ def _defects(arguments: argparse.Namespace) -> int:
     environments = [environment(python) for python in (sys.executable, *arguments.python)]
     compared = compare_environments(chosen, environments, lambda sentence: print(sentence, file=sys.stderr, flush=True))
     about = {"defects": [each.as_dict() for each in compared]}
-    give(_text(compared), lambda: headed("defects", **about), arguments.json)
+    give(_text(compared), lambda: headed("defects/1", **about), arguments.json)
     if arguments.reports:
         written = write_reports(compared, arguments.reports)
         print(f"{arguments.reports}: {len(written)} reports, and {STATE}", file=sys.stderr)

@@ -53,7 +53,7 @@ def add(commands: Any) -> None:
     clean = commands.add_parser("clean", help="remove the exports that are saved in the cache")
     clean.set_defaults(command=_clean)
 
-    compare = commands.add_parser("compare", help="what changed between two runs or records, regressions first")
+    compare = commands.add_parser("compare", help="what changed between two runs or records")
     compare.add_argument("before", type=Path, metavar="A", help="folder of runs, or a .json of diagnose or inspect")
     compare.add_argument("after", type=Path, metavar="B", help="the other one")
     add_json(compare)
@@ -120,7 +120,7 @@ def _compare(arguments: argparse.Namespace) -> int:
         raise InputError("Two folders of runs or two .json files of records are compared; give these.")
     found = compare(arguments.before, arguments.after)
     about = {"settings": found.settings, "count": found.count(), "changes": [one.as_dict() for one in found.changes]}
-    give(found, lambda: headed("comparison", **about, blame=getattr(found, "blame", "")), arguments.json)
+    give(found, lambda: headed("comparison/1", **about, blame=getattr(found, "blame", "")), arguments.json)
     return int(found.regressed)
 
 

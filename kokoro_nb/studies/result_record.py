@@ -35,7 +35,7 @@ def result_record(found: Diagnosis | InspectionReport, label: str = "", **about:
         What else is to stand in it.
     """
     own = _of_file(found) if isinstance(found, InspectionReport) else _of_program(found, label)
-    return headed("diagnosis", **{**NOTHING, "verdict": found.verdict, **own, **about})
+    return headed("diagnosis/1", **{**NOTHING, "verdict": found.verdict, **own, **about})
 
 
 def _of_file(report: InspectionReport) -> Row:

@@ -54,10 +54,10 @@ _DIAGNOSIS = {
     "remedies": [{"remedy": str, "verdict": str}],
 }
 _DEFECT = {"defect": str, "advice": str, "environments": [{"python": str, "outcome": str}]}
-FORMS: Mapping[str, tuple[int, Form]] = {  # with the version of the schema
-    "diagnosis": (1, _DIAGNOSIS),
-    "defects": (1, {"defects": [_DEFECT]}),
-    "comparison": (1, {"settings": [[str]], "count": {str: int}, "changes": [dict]}),
+FORMS: Mapping[str, Form] = {  # the version goes up with what another one could not read
+    "diagnosis/1": _DIAGNOSIS,
+    "defects/1": {"defects": [_DEFECT]},
+    "comparison/1": {"settings": [[str]], "count": {str: int}, "changes": [dict]},
 }
 
 
@@ -70,12 +70,12 @@ def headed(name: str, **about: Any) -> dict[str, Any]:
         If `about` has not that form.
     """
     installed = {one: found for one, found in package_versions(PACKAGES).items() if found != "absent"}
-    head = {"schema": _schema(name), "versions": {"python": platform.python_version(), **installed}}
+    head = {"schema": f"kokoro_nb/{name}", "versions": {"python": platform.python_version(), **installed}}
     record = json_ready({**head, "platform": f"{platform.system()} {platform.machine()}", **about})
     return dict(checked_record(record, name, f"What {name} gives"))
 
 
-def read_record(path: str | Path, name: str = "diagnosis") -> dict[str, Any]:
+def read_record(path: str | Path, name: str = "diagnosis/1") -> dict[str, Any]:
     """Read a record, its figures as floats.
 
     Raises
@@ -94,18 +94,15 @@ def checked_record(record: Any, name: str, where: str) -> dict[str, Any]:
     InputError
         If it is none; `where` begins the sentence.
     """
-    if not isinstance(record, dict) or record.get("schema") != _schema(name):
-        other = str(record.get("schema", "none"))[:60] if isinstance(record, dict) else "none"
-        raise InputError(f"{where} is no record of the schema {_schema(name)} (its schema: {other}); make it anew.")
-    form = {"schema": str, "versions": {str: str}, "platform": str, **FORMS[name][1]}
+    schema = record.get("schema") if isinstance(record, dict) else None
+    if schema != f"kokoro_nb/{name}":
+        words = f"is no record of the schema kokoro_nb/{name} (its schema: {str(schema)[:60]})"
+        raise InputError(f"{where} {words}; make it anew.")
+    form = {"schema": str, "versions": {str: str}, "platform": str, **FORMS[name]}
     try:
         return dict(_fitted(record, form, ""))
     except ValueError as error:
         raise InputError(f"{where} is a damaged record: {error}; make it anew.") from error
-
-
-def _schema(name: str) -> str:
-    return f"kokoro_nb/{name}/{FORMS[name][0]}"
 
 
 def _fitted(value: Any, form: Form, place: str) -> Any:
@@ -132,10 +129,9 @@ def sketched(value: Any, **about: Any) -> dict[str, Any]:
     seen, flat = describe(array), array.reshape(-1)
     places = np.linspace(0, flat.size - 1, min(SAMPLE, flat.size)).round().astype(int)
     parts = flat[places].astype(np.complex128 if np.iscomplexobj(flat) else np.float64).view(np.float64)
-    figures = {"finite": seen.finite, "peak": seen.peak, "rms": seen.rms}
     sha256 = hashlib.sha256(array.tobytes()).hexdigest()
-    form = {"dtype": seen.dtype, "shape": list(array.shape)}
-    return {**about, **form, **figures, "sha256": sha256, "sample": parts.tolist()}
+    about |= {"dtype": seen.dtype, "shape": list(array.shape), "finite": seen.finite, "peak": seen.peak}
+    return {**about, "rms": seen.rms, "sha256": sha256, "sample": parts.tolist()}
 
 
 def sketches_apart(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:

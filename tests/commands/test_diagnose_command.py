@@ -70,7 +70,7 @@ def test_a_planted_fault_is_named_shown_and_exit_status_1(net, tmp_path, capsys)
     written = ["--html", str(tmp_path / "page.html"), "--bundle", str(tmp_path / "bundle")]
     assert main([*arguments, *written, "--precision", "float64"]) == 1
     found = json.loads(capsys.readouterr().out)
-    checked_record(found, "diagnosis", "It")
+    checked_record(found, "diagnosis/1", "It")
     assert (found["planted"], found["findings"][0]["tap"], found["method"]) == ([FAULT], ":exp", "tracing")
     assert [one["verdict"] for one in found["operators"]] == ["pass", "pass", "fail", "pass"]
     assert (found["outputs"][0]["verdict"], len(found["outputs"][0]["sample"])) == ("fail", 12)

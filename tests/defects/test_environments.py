@@ -118,5 +118,5 @@ def test_what_is_said_of_a_defect(speaking, forms, outcome, reason):
     (found,) = compare_environments([defect(GELU)], [speaking(script)])
     assert found.outcomes[0].outcome == outcome
     assert reason in found.outcomes[0].reason
-    record = headed("defects", defects=[found.as_dict()])
+    record = headed("defects/1", defects=[found.as_dict()])
     assert record["defects"][0]["environments"][0]["outcome"] == outcome

@@ -22,7 +22,7 @@ def record(**changes):
         **dict.fromkeys(("verdict", "statement", "method", "failure"), "pass"),
         **{"operators": [OPERATOR], "outputs": [output], "findings": [], "remedies": []},
     }
-    return headed("diagnosis", **{**about, **changes})
+    return headed("diagnosis/1", **{**about, **changes})
 
 
 def test_a_record_is_written_and_read_with_figures_that_are_not_finite(tmp_path):
@@ -49,12 +49,12 @@ def test_a_record_is_written_and_read_with_figures_that_are_not_finite(tmp_path)
 )
 def test_what_is_planted_in_a_record_is_seen(changes, sentence):
     with pytest.raises(InputError, match=sentence):
-        checked_record({**record(), **changes}, "diagnosis", "a.json")
-    checked_record(record(), "diagnosis", "a.json")
+        checked_record({**record(), **changes}, "diagnosis/1", "a.json")
+    checked_record(record(), "diagnosis/1", "a.json")
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"), [("{", "cannot be read as JSON"), ("[]", "no record of"), ("{}", "its schema: none")]
+    ("text", "sentence"), [("{", "cannot be read as JSON"), ("[]", "no record of"), ("{}", "its schema: None")]
 )
 def test_what_is_no_record_is_one_sentence(tmp_path, text, sentence):
     (tmp_path / "a.json").write_text(text)
