@@ -78,9 +78,9 @@ def apart(request: dict[str, Any], silence: float = SILENCE, memory: float = MEM
 def show(bar: Any, line: str) -> None:
     """Show a word of progress: ``12 of 300 nodes`` moves a `tqdm.tqdm`, anything else is written before it."""
     counted = re.match(r"(\d+) of (\d+) nodes(.*)", line)
-    if counted:
-        bar.n, bar.total = int(counted[1]), int(counted[2])
-    bar.set_description(counted[3].strip() if counted else line)
+    bar.set_description(counted[3].strip() if counted else line, refresh=not counted)
+    bar.total = int(counted[2]) if counted else bar.total
+    bar.update(int(counted[1]) - bar.n if counted else 0)
 
 
 def _listen(stream: Any, words: "queue.Queue[str | None]") -> None:

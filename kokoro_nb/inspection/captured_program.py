@@ -2,17 +2,16 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from kokoro_nb.backends.signature import checked
+from kokoro_nb.backends.signature import TensorSpec, checked
 from kokoro_nb.errors import one_line
 from kokoro_nb.inspection.blame import Blame
 from kokoro_nb.inspection.compared_program import ComparedProgram
-from kokoro_nb.inspection.formats.runnable_program import ProgramRun, RunnableProgram
 from kokoro_nb.inspection.input_maker import MadeInputs, varied
 from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.judged_run import JudgedRun, OperatorAlone, node_findings
@@ -22,9 +21,59 @@ from kokoro_nb.inspection.whole_file import OutputSummary, imprecise, unread_inp
 from kokoro_nb.locate.local_error import Judge
 from kokoro_nb.traces.operators import CONSTANT, INPUT
 from kokoro_nb.traces.statistics import describe
-from kokoro_nb.traces.trace import Tap, Trace
+from kokoro_nb.traces.trace import Meaning, Tap, Trace
 
 NEARER = 0.1  # of the runtime's error: a second computation in float32 that stays below it proves the kernel wrong
+
+
+@dataclass(frozen=True, eq=False)
+class ProgramRun:
+    """One run on the runtime.
+
+    Attributes
+    ----------
+    captured : dict of str to numpy.ndarray
+        The result of each operator that the runtime shows, by its name.
+    outputs : dict of str to numpy.ndarray
+        The outputs by name.
+    again : dict of str to numpy.ndarray
+        What a second call gives; empty if there was none, None of a program that keeps state.
+    """
+
+    captured: Arrays
+    outputs: Arrays
+    again: Arrays | None = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ProgramFacts:
+    """What is known of a program before it is run.
+
+    Attributes
+    ----------
+    path : pathlib.Path
+        The file.
+    runtime : str
+        What it is run on, with its version.
+    inputs : tuple of TensorSpec
+        In order.
+    outputs : dict of str to str
+        Name of each output -> the operator that gives it; an empty text if none does.
+    keys : dict of str to str
+        Name of each operator -> its id in Model Explorer.
+    hidden : dict of str to str
+        Operators that cannot be judged, with the reason.
+    notes : tuple of str
+        What was noticed while it was read.
+    """
+
+    path: Path
+    runtime: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: Mapping[str, str]
+    keys: Mapping[str, str]
+    hidden: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +82,7 @@ class CapturedRun(JudgedRun):
 
     Attributes
     ----------
-    program : RunnableProgram
+    program : CapturedProgram
         The program.
     run : ProgramRun
         What its runtime gave.
@@ -41,7 +90,7 @@ class CapturedRun(JudgedRun):
         Why it could not be computed in float64 from the start to the end; empty where it could.
     """
 
-    program: RunnableProgram
+    program: "CapturedProgram"
     run: ProgramRun
     stopped: str = ""
 
@@ -83,35 +132,38 @@ class CapturedRun(JudgedRun):
         return replace(one, values={**one.values, "right": right})
 
 
-@dataclass(frozen=True, eq=False)
-class CapturedProgram:
-    """What `kokoro_nb.inspection.inspecting` asks of a file.
+class CapturedProgram(Meaning, Protocol):
+    """What `kokoro_nb.inspection.inspecting` asks of a file, and what a format has to offer for it."""
 
-    Attributes
-    ----------
-    file : RunnableProgram
-        The file as it was read.
-    """
+    @property
+    def facts(self) -> ProgramFacts:
+        """What is known before it is run."""
 
-    file: RunnableProgram
+    def made(self, seed: int = 0) -> MadeInputs:
+        """Return valid inputs, and how each was made."""
+
+    def run(self, inputs: Arrays) -> ProgramRun:
+        """Run it once on the runtime."""
+
+    def alone(self, name: str, inputs: Arrays, captured: Arrays, folder: Path) -> OperatorAlone:
+        """Write one operator into a folder, to be run without this package; InputError says why it cannot be."""
+
+    def compared(self) -> ComparedProgram:
+        """Return it for a comparison with another program; its `compute` knows every operator by name."""
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """Names of the inputs, in order."""
-        return tuple(spec.name for spec in self.file.facts.inputs)
+        return tuple(spec.name for spec in self.facts.inputs)
 
     def static(self) -> InspectionReport:
         """Return what the file says without being run."""
-        facts, count = self.file.facts, len(self.file.operators)
+        facts, count = self.facts, len(self.operators)
         return InspectionReport(facts.path, "nothing: not run", (), facts.notes, (), (), {}, count)
-
-    def made(self) -> MadeInputs:
-        """Return valid inputs, and how each was made."""
-        return self.file.made_inputs()
 
     def given(self, inputs: Mapping[str, Any]) -> MadeInputs:
         """Return the caller's inputs in the types of the file; InputError if they do not fit."""
-        return MadeInputs(checked(inputs, self.file.facts.inputs), dict.fromkeys(self.inputs, "given"))
+        return MadeInputs(checked(inputs, self.facts.inputs), dict.fromkeys(self.inputs, "given"))
 
     def examined(self, inputs: Arrays, seconds: float = float("inf"), tell: Tell = str) -> CapturedRun:
         """Run it and judge its operators; InputError if the runtime does not take it or stops.
@@ -126,56 +178,41 @@ class CapturedProgram:
             Is given a line on how far it is.
         """
         until = time.monotonic() + seconds
-        program, run = self.file, self.file.run(inputs)
-        tell(f"{program.facts.path.name} ran")
-        far, true, stopped = _inherited(program, inputs, run)
-        known = {one.name: one for one in program.operators}
+        run = self.run(inputs)
+        tell(f"{self.facts.path.name} ran")
+        far, true, stopped = _inherited(self, inputs, run)
+        known = {one.name: one for one in self.operators}
         taps = tuple(Tap(known[name], describe(value), value) for name, value in run.captured.items() if name in known)
-        judge = Judge(program, Trace(program.facts.runtime, taps, inputs=inputs))
+        judge = Judge(self, Trace(self.facts.runtime, taps, inputs=inputs))
         judgements: list[NodeJudgement] = []
-        for index in range(len(program.operators)):
+        for index in range(len(self.operators)):
             if time.monotonic() > until:
                 break
-            judgements.append(_judged(program, judge, run, far, index))
-            if index % 50 == 49:
-                tell(f"{index + 1} of {len(program.operators)} nodes")
-        return CapturedRun(program.operators, tuple(judgements), inputs, run.outputs, true, program, run, stopped)
+            judgements.append(_judged(self, judge, run, far, index))
+            tell(f"{index + 1} of {len(self.operators)} nodes")
+        return CapturedRun(self.operators, tuple(judgements), inputs, run.outputs, true, self, run, stopped)
 
     def report(self, made: MadeInputs, seen: CapturedRun, tell: Tell = str) -> InspectionReport:
         """Return the report of a run."""
-        facts, again = self.file.facts, seen.run.again
+        facts, again = self.facts, seen.run.again
         if again is not None and not again:
-            again = self.file.run(seen.inputs).outputs
+            again = self.run(seen.inputs).outputs
+        same = {name: again[name].tobytes() == value.tobytes() for name, value in seen.outputs.items()} if again else {}
         outputs = tuple(
-            OutputSummary.of(
-                name,
-                value,
-                seen.true.get(name),
-                again=None if again is None else again[name].tobytes() == value.tobytes(),
-            )
+            OutputSummary.of(name, value, seen.true.get(name), again=same.get(name))
             for name, value in seen.outputs.items()
         )
         findings, notes = node_findings(seen)
         nodes = self.compared().nodes
         loud, noted = imprecise(nodes, seen.judgements, outputs, bool(findings))
         stopped = (seen.stopped,) if seen.stopped else ()
-        return InspectionReport(
-            facts.path,
-            facts.runtime,
-            (*findings, *unstable(outputs), *loud),
-            (*facts.notes, *unread_inputs(seen.inputs, nodes), *stopped, *notes, *noted),
-            seen.judgements,
-            outputs,
-            made.how,
-            len(seen.nodes),
-        )
-
-    def compared(self) -> ComparedProgram:
-        """Return it for a comparison with another program."""
-        return self.file.compared()
+        said = (*facts.notes, *unread_inputs(seen.inputs, nodes), *stopped, *notes, *noted)
+        every = (*findings, *unstable(outputs), *loud)
+        about = facts.path, facts.runtime, every, said, seen.judgements
+        return InspectionReport(*about, outputs, made.how, len(seen.nodes))
 
 
-def _inherited(program: RunnableProgram, inputs: Arrays, run: ProgramRun) -> tuple[dict[str, Far], Arrays, str]:
+def _inherited(program: CapturedProgram, inputs: Arrays, run: ProgramRun) -> tuple[dict[str, Far], Arrays, str]:
     """Return how far each captured result is from float64 from the start, the true outputs, and where that stopped."""
     far: dict[str, Far] = {}
     true: dict[str, np.ndarray] = {}
@@ -194,7 +231,7 @@ def _inherited(program: RunnableProgram, inputs: Arrays, run: ProgramRun) -> tup
     return far, true, ""
 
 
-def _judged(program: RunnableProgram, judge: Judge, run: ProgramRun, far: dict[str, Far], index: int) -> NodeJudgement:
+def _judged(program: CapturedProgram, judge: Judge, run: ProgramRun, far: dict[str, Far], index: int) -> NodeJudgement:
     operator = program.operators[index]
     about = (index, program.facts.keys.get(operator.name, operator.name), operator.op)
     hidden = program.facts.hidden.get(operator.name, "")

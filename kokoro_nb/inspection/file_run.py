@@ -1,9 +1,10 @@
 """A file of ONNX run on the runtime with every value between its nodes, and each node judged on its inputs there."""
 
 import time
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,12 +23,11 @@ from kokoro_nb.inspection.node_judgement import (
     judgement,
     unrounded_inputs_explain,
 )
-from kokoro_nb.inspection.one_operator import one_operator
 from kokoro_nb.inspection.onnx_file import OnnxFile
-from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers, nodes_of
+from kokoro_nb.inspection.onnx_nodes import OnnxNode, freeing, last_readers, nodes_of
 from kokoro_nb.inspection.onnx_session import OtherRuns, pinned, run_session, run_ways, session_of, tapped
 from kokoro_nb.inspection.quantisation_budget import BudgetWatch, QuantisationBudget
-from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, dtypes_of
+from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall
 from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values
 from kokoro_nb.markup import number
 
@@ -56,17 +56,17 @@ class FileRun(JudgedRun):
         What the random nodes drew.
     budget : QuantisationBudget
         The noise of its quantised layers.
-    others : OtherRuns or None
-        What it gives when it is run in other ways, if it was.
+    others : OtherRuns
+        What it gives when it is run in other ways.
     unlike : dict of OnnxNode to str
         Nodes that give something else in another run, whether or not an output shows it.
     """
 
     file: OnnxFile
-    drawn: Arrays = field(default_factory=dict)
-    budget: QuantisationBudget = field(default_factory=QuantisationBudget)
-    others: OtherRuns | None = None
-    unlike: Mapping[OnnxNode, str] = field(default_factory=dict)
+    drawn: Arrays
+    budget: QuantisationBudget
+    others: OtherRuns
+    unlike: Mapping[OnnxNode, str]
 
     def captured(self, node: OnnxNode) -> dict[str, Value]:
         """Return the inputs and outputs of a node on the runtime, run once more."""
@@ -77,8 +77,7 @@ class FileRun(JudgedRun):
 
     def call(self, node: OnnxNode, values: Values) -> tuple[OnnxCall, list[Value]]:
         """Return a node with the values that go into it."""
-        inputs = [values[name] if name else None for name in node.proto.input]
-        return OnnxCall(node.proto, self.file.opsets, dtypes_of(inputs), values), inputs
+        return self.file.call(node, values)
 
     def blamed(self, judgement: NodeJudgement) -> tuple[Blame, tuple[str, ...]]:
         """Run the node alone on the runtime, and on onnx's reference evaluator: see `JudgedRun.blamed`."""
@@ -86,27 +85,25 @@ class FileRun(JudgedRun):
         assert worst is not None
         values = self.captured(node)
         call, inputs = self.call(node, values)
+        proofs: tuple[str, ...] = ()
         try:
-            one = one_operator(self.file, node, values)
-            alone = _error(call, inputs, one.run(), worst)
+            model, read = self._alone(node, values)
+            alone = _error(call, inputs, run_session(session_of(model), read), worst)
+            if alone is None or not alone.is_wrong:
+                right = "Alone, on the same values, the node is right: the runtime computes it otherwise in this graph."
+                return "runtime", (right,)
+            proofs = (f"Alone in a model of its own the node shows {_share(alone, worst)} of the error.",)
+            reference = _error(call, inputs, _by_reference(model, read), worst)
         except InputError as error:
-            return "unknown", (str(error),)
-        if alone is None or not alone.is_wrong:
-            words = "Alone, on the same values, the node is right: the runtime computes it otherwise inside this graph."
-            return "runtime", (words,)
-        proof = f"Alone in a model of its own the node shows {_share(alone, worst)} of the error."
-        try:
-            reference = _error(call, inputs, one.by_reference(), worst)
-        except InputError as error:
-            return "unknown", (proof, str(error))
+            return "unknown", (*proofs, str(error))
         if reference is None or reference.is_wrong:
             other = "onnx's reference evaluator does not agree with float64 here either; either may be meant."
-            return "unknown", (proof, other)
+            return "unknown", (*proofs, other)
         times = (
             f"{number(reference.ratio)} times what rounding explains, where the runtime has {number(alone.ratio)} times"
         )
         other = f"onnx's reference evaluator, in the file's own types, agrees with float64: {times}."
-        return "runtime", (proof, other)
+        return "runtime", (*proofs, other)
 
     def is_unsound_elsewhere(self, judgement: NodeJudgement) -> bool | None:
         """Run the file on other inputs that are made from its graph: see `JudgedRun.is_unsound_elsewhere`."""
@@ -129,21 +126,41 @@ class FileRun(JudgedRun):
         held = (name for name in self.nodes[judgement.index].reads if name in self.file.constants)
         return [name for name in held if not is_finite(self.file.constants[name])]
 
+    def _alone(self, node: OnnxNode, values: Values) -> tuple[Any, dict[str, np.ndarray]]:
+        """Return a node as a model of its own, with its inputs; InputError if it reads a sequence."""
+        read = {name: values[name] for name in node.reads if name not in self.file.constants}
+        if any(isinstance(value, list) for value in read.values()):
+            raise InputError(f"{node.key} reads a sequence, which no file of tensors holds.")
+        arrays = {name: np.asarray(value) for name, value in read.items()}
+        return self.file.part([node], arrays, node.outputs), arrays
+
     def alone(self, judgement: NodeJudgement, place: Path) -> OperatorAlone:
         """Write a node as a model of its own: see `JudgedRun.alone`."""
         import onnx
 
         node = self.nodes[judgement.index]
         values, names = self.captured(node), list(node.proto.output)
-        one = one_operator(self.file, node, values)
+        model, read = self._alone(node, values)
         _, exact = judged_outputs(*self.call(node, values), [None] * len(names))
         assert judgement.worst is not None
         name = judgement.worst.name
-        onnx.save(one.model, place / "one_node.onnx")
+        onnx.save(model, place / "one_node.onnx")
         saved = {"right": np.asarray(exact[names.index(name)], np.float64)}
-        saved |= {f"in.{key}": array for key, array in one.inputs.items()}
-        output = [value.name for value in one.model.graph.output].index(name)
+        saved |= {f"in.{key}": array for key, array in read.items()}
+        output = [value.name for value in model.graph.output].index(name)
         return OperatorAlone("onnx and onnxruntime", ONNX_LINES.format(output=output), saved)
+
+
+def _by_reference(model: Any, inputs: Arrays) -> dict[str, Value]:
+    """Run a model on onnx's reference evaluator, in its own types; InputError if that does not know it, or stops."""
+    from onnx.reference import ReferenceEvaluator
+
+    try:
+        with np.errstate(all="ignore"):
+            results = ReferenceEvaluator(model).run(None, dict(inputs))
+    except Exception as error:  # a third party's operators: anything can come
+        raise InputError(f"onnx's reference evaluator stops: {str(error)[:200]}") from error
+    return dict(zip((output.name for output in model.graph.output), results, strict=True))
 
 
 def _share(alone: NodeOutputError, worst: NodeOutputError) -> str:
@@ -162,9 +179,7 @@ def _error(call: OnnxCall, inputs: list[Value], results: Values, worst: NodeOutp
     return next((one for one in errors if one.name == worst.name), None)
 
 
-def examined(
-    file: OnnxFile, inputs: Arrays, seconds: float = float("inf"), tell: Tell = str, *, in_all_ways: bool = False
-) -> FileRun:
+def examined(file: OnnxFile, inputs: Arrays, seconds: float = float("inf"), tell: Tell = str) -> FileRun:
     """Run a file and judge its nodes.
 
     Parameters
@@ -177,8 +192,6 @@ def examined(
         After which no further nodes are begun.
     tell : callable
         Is given a line on how far it is.
-    in_all_ways : bool
-        Run it in the other ways as well.
 
     Raises
     ------
@@ -192,27 +205,19 @@ def examined(
     if chosen:
         drawn = {k: np.asarray(one) for k, one in _run(file, inputs, chosen).items()}
         file = replace(file, model=pinned(file.model, drawn))
-    others = None
-    if in_all_ways:
-        outputs, others = run_ways(file.model, inputs, tell)
-    else:
-        outputs = run_session(session_of(file.model), inputs)
+    outputs, others = run_ways(file.model, inputs, tell)
     ends = {output.name for output in file.model.graph.output}
     freed = last_readers(nodes, ends)
     truth: dict[str, Value] = {**inputs, **drawn}
     found: list[NodeJudgement] = []
-    watch, groups = BudgetWatch(file, nodes), NodeGroups(file, nodes, inputs, in_all_ways=in_all_ways)
-    say = throttled(tell, SAID)
+    watch, groups = BudgetWatch(file, nodes), NodeGroups(file, nodes, inputs)
     for group, values in groups:
-        for node in group:
+        for node in freeing(group, freed, truth):
             found.append(_judged(file, node, values, truth))
             watch.see(node, values)
-            for name in freed.get(node.index, ()):
-                truth.pop(name, None)
-            say(f"{len(found)} of {len(nodes)} nodes")
+            tell(f"{len(found)} of {len(nodes)} nodes")
         if time.monotonic() > until:
             break
-    tell(f"{len(found)} of {len(nodes)} nodes")
     true = {name: truth[name] for name in outputs if name in truth}
     return FileRun(nodes, tuple(found), inputs, outputs, true, file, drawn, watch.budget, others, groups.unlike)
 
@@ -226,16 +231,14 @@ def _run(file: OnnxFile, inputs: Arrays, names: list[str]) -> dict[str, Value]:
 
 def _judged(file: OnnxFile, node: OnnxNode, values: Values, truth: dict[str, Value]) -> NodeJudgement:
     """Judge one node, and take its true values further: what it gives on the true values before it."""
-    inputs = [values[name] if name else None for name in node.proto.input]
+    call, inputs = file.call(node, values)
     given = [values.get(name) if name else None for name in node.proto.output]
-    finite = all(is_finite(value) for value in inputs)
     about = (node.index, node.key, node.operator)
     if node.is_random:
         return NodeJudgement(*about, "unknown", "draws at random")
-    call = OnnxCall(node.proto, file.opsets, dtypes_of(inputs), values)
     return judgement(
         about,
-        finite,
+        all(map(is_finite, inputs)),
         lambda: judged_outputs(call, inputs, given)[0],
         lambda: _far(file, node, given, truth),
         lambda errors: unrounded_inputs_explain(call, inputs, given, errors, file.constants),
@@ -253,25 +256,3 @@ def _far(file: OnnxFile, node: OnnxNode, given: list[Value], truth: dict[str, Va
     outputs = [one for one in zip(node.proto.output, given, found[2], strict=False) if one[0]]
     truth.update((name, right) for name, _, right in outputs)
     return distances((value, right) for _, value, right in outputs)
-
-
-SAID = 0.5  # seconds between two words
-
-
-def throttled(tell: Tell, seconds: float) -> Callable[[str], None]:
-    """Return a function that hands a line on to `tell` at first, and then once `seconds` have passed.
-
-    >>> say = throttled(print, 60.0)
-    >>> for node in range(3):
-    ...     say(f"{node} of 3 nodes")
-    0 of 3 nodes
-    """
-    last = float("-inf")
-
-    def say(line: str) -> None:
-        nonlocal last
-        if time.monotonic() - last > seconds:
-            tell(line)
-            last = time.monotonic()
-
-    return say

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.inspection.blame import InspectionFinding
-from kokoro_nb.inspection.file_run import SAID, FileRun, throttled
+from kokoro_nb.inspection.file_run import FileRun
 from kokoro_nb.inspection.node_judgement import relative_noise
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import freeing, last_readers, nodes_of
@@ -109,9 +109,8 @@ def float16_foresight(
     half: dict[str, Value] = {name: change(value) for name, value in inputs.items()}
     noise: dict[str, float] = {}
     found = []
-    say = throttled(tell, SAID)
     for node in freeing(nodes, last_readers(nodes, set()), true, half):
-        say(f"{node.index} of {len(nodes)} nodes in float16")
+        tell(f"{node.index} of {len(nodes)} nodes in float16")
         rounded, wide = file.evaluated(node, half, change), file.evaluated(node, true, widened)
         if rounded is None or wide is None:
             continue

@@ -1,6 +1,6 @@
 """Inputs for a file that came without any: made from what its graph says of them, and tried on the runtime."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -176,3 +176,8 @@ def varied(inputs: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]
         else:
             found[name] = array
     return found
+
+
+def fixed(shape: Iterable[Any]) -> tuple[int, ...]:
+    """Return a shape with a number for each axis that the file leaves open."""
+    return tuple(int(size) if isinstance(size, int | np.integer) else SIZES[0] for size in shape)

@@ -1,6 +1,6 @@
 """A file of any format on its runtime, each operator judged there, and who is to blame for what is wrong."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,12 @@ from kokoro_nb.inspection.value_types import Arrays, Value, Values
 from kokoro_nb.locate.culprit import Mechanism
 
 SHOWN_ALONE = 20  # wrong nodes that are run alone
+ELSEWHERE: dict[bool | None, tuple[Blame, str]] = {
+    None: ("unknown", "No other inputs were tried."),
+    True: ("file", "On other inputs it is not finite either."),
+    False: ("input", "On other inputs it is finite."),
+}
+"""What is to blame for what is not finite, by whether it is so on other inputs as well."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +115,7 @@ def node_findings(seen: JudgedRun) -> tuple[tuple[InspectionFinding, ...], tuple
             found += [finding] if finding else []
             notes += [note] if note else []
     if not began and not all(map(is_finite, seen.outputs.values())):
-        found += [one for one in (_of_constant(seen),) if one is not None]
+        found += [*_of_constant(seen)][:1]
     kept_wide = sum(judgement.kept_wide for judgement in seen.judgements)
     if kept_wide:
         notes.append(
@@ -135,28 +141,18 @@ def _not_finite(seen: JudgedRun, judgement: NodeJudgement, began: bool) -> tuple
     worst = next(one for one in judgement.outputs if one.finite < 1)
     share = f"{1 - worst.finite:.2%} of its result ({worst.dtype}, {worst.pattern or 'as its definition says'})"
     where = f"{judgement.key} ({judgement.operator})"
-    if judgement.true_finite:
-        statement = f"{where} gives the first values that are not finite here: {share}."
-        proof = (
-            "In float64 from the start the same file is finite here, and the node does what its definition says: "
-            f"its input or its result is beyond {worst.dtype}."
-        )
-        return _divided(
-            seen, judgement, InspectionFinding.at(judgement, "nonfinite", "precision", statement, proof)
-        ), ""
-    if began or all(map(is_finite, seen.outputs.values())):
+    if not judgement.true_finite and (began or all(map(is_finite, seen.outputs.values()))):
         return None, "" if began else f"{where} gives {share} that is not finite; no output of the file shows it."
-    statement = f"{where} gives the first values that are not finite: {share}."
-    if judgement.true_finite is None:
-        why = "What the file gives in float64 up to here is not known."
-        return InspectionFinding.at(judgement, "nonfinite", "unknown", statement, why), ""
-    law = "The node does what its definition says, and float64 from the start is not finite here either."
-    again = seen.is_unsound_elsewhere(judgement)
-    if again is None:
-        none = "No other inputs could be tried."
-        return InspectionFinding.at(judgement, "nonfinite", "unknown", statement, law, none), ""
-    other = "On other inputs it is not finite either." if again else "On other inputs it is finite."
-    blame: Blame = "file" if again else "input"
+    law, blame, other = "The node does what its definition says, and float64 from the start ", *ELSEWHERE[None]
+    if judgement.true_finite:
+        blame, other = "precision", f"Its input or its result is beyond {worst.dtype}."
+        law += "is finite here."
+    elif judgement.true_finite is None:
+        law += "is not known."
+    else:
+        blame, other = ELSEWHERE[seen.is_unsound_elsewhere(judgement)]
+        law += "is not finite here either."
+    statement = f"{where} gives the first values that are not finite{' here' * bool(judgement.true_finite)}: {share}."
     return _divided(seen, judgement, InspectionFinding.at(judgement, "nonfinite", blame, statement, law, other)), ""
 
 
@@ -172,14 +168,10 @@ def _divided(seen: JudgedRun, judgement: NodeJudgement, finding: InspectionFindi
     return replace(finding, mechanism=Mechanism("division by zero", "a divisor is 0", (words,)))
 
 
-def _of_constant(seen: JudgedRun) -> InspectionFinding | None:
-    """Return the first node that is given a constant which is not finite, and gives what is not; None without one."""
-    for judgement in seen.judgements:
-        held = [] if judgement.finite else list(seen.unsound_constants(judgement))
-        if held:
-            statement = (
-                f"{judgement.key} ({judgement.operator}) is given the constant '{held[0]}', which is not finite."
-            )
+def _of_constant(seen: JudgedRun) -> Iterator[InspectionFinding]:
+    """Yield the nodes that are given a constant which is not finite, and give what is not."""
+    for judgement in (one for one in seen.judgements if not one.finite):
+        for name in seen.unsound_constants(judgement):
+            statement = f"{judgement.key} ({judgement.operator}) is given the constant '{name}', which is not finite."
             proof = "Nothing before it is not finite, and an output of the file is not."
-            return InspectionFinding.at(judgement, "nonfinite", "file", statement, proof)
-    return None
+            yield InspectionFinding.at(judgement, "nonfinite", "file", statement, proof)

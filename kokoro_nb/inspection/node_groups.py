@@ -8,12 +8,11 @@ one node to the next), the whole file is run with the values of the group as its
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from kokoro_nb.inspection.onnx_file import OnnxFile, initialisers
-from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers, typed_inputs
+from kokoro_nb.inspection.onnx_file import OnnxFile
+from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers
 from kokoro_nb.inspection.onnx_session import run_session, session_of, tapped
 from kokoro_nb.inspection.value_types import Arrays, Value, Values
 from kokoro_nb.traces.parity import relative_difference
@@ -42,8 +41,6 @@ class NodeGroups:
         Its nodes in order.
     inputs : dict of str to numpy.ndarray
         What it is run on.
-    in_all_ways : bool
-        Run each group a second time, and on two threads unless the file is heavy, and compare.
     unlike : dict of OnnxNode to str
         The nodes that give something else then although they are given the same, and in which run.
     """
@@ -51,7 +48,6 @@ class NodeGroups:
     file: OnnxFile
     nodes: tuple[OnnxNode, ...]
     inputs: Arrays
-    in_all_ways: bool = False
     unlike: dict[OnnxNode, str] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[tuple[tuple[OnnxNode, ...], dict[str, Value]]]:
@@ -86,9 +82,9 @@ class NodeGroups:
         read: set[str] = set()
         total = 0
         for k, node in enumerate(group):
-            new = {name for name in node.reads if name in self._tensors} - read
+            new = {name for name in node.reads if name in self.file.tensors} - read
             read |= new
-            total += sum(self._tensors[name].ByteSize() for name in new)
+            total += sum(self.file.tensors[name].ByteSize() for name in new)
             if k and total > AT_ONCE:
                 return group[:k]
         return group
@@ -101,31 +97,14 @@ class NodeGroups:
     def _heavy(self) -> bool:
         return bool(self.file.model.ByteSize() > HEAVY)
 
-    @cached_property
-    def _tensors(self) -> dict[str, Any]:
-        return initialisers(self.file.model.graph)
-
     def _alone(self, group: tuple[OnnxNode, ...], outer: Values, wanted: list[str]) -> dict[str, Value]:
         """Run the nodes as a model of their own."""
-        import onnx
-
-        model = onnx.ModelProto(ir_version=self.file.model.ir_version)
-        model.opset_import.extend(self.file.model.opset_import)
-        model.graph.name = "group"
-        model.graph.node.extend(node.proto for node in group if not node.is_random)
-        model.graph.input.extend(typed_inputs(outer, shaped=False))
-        model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted)
-        for name in dict.fromkeys(name for node in group for name in node.reads):
-            tensor = self._tensors.get(name)
-            if tensor is not None:
-                several = model.graph.initializer if hasattr(tensor, "raw_data") else model.graph.sparse_initializer
-                several.append(tensor)
+        model = self.file.part([node for node in group if not node.is_random], outer, wanted)
         session = session_of(model)
         values = run_session(session, outer)
-        if self.in_all_ways:
-            self._compare(group, values, run_session(session, outer), AGAIN, 0.0)
-            del session  # it holds the weights of the group, as the next one does
-        if self.in_all_ways and not self._heavy:
+        self._compare(group, values, run_session(session, outer), AGAIN, 0.0)
+        del session  # it holds the weights of the group, as the next one does
+        if not self._heavy:
             self._compare(group, values, run_session(session_of(model, threads=2), outer), THREADS, APART)
         return values
 

@@ -1,6 +1,6 @@
 """ONNX files that others made, read with care: whatever is wrong with one is said in a sentence."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.onnx_nodes import OnnxNode, put
+from kokoro_nb.inspection.onnx_nodes import OnnxNode, put, typed_inputs
 from kokoro_nb.inspection.onnx_session import brief
 from kokoro_nb.inspection.semantics.control_flow import bodies_of, captured_names
 from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, computed, dtypes_of
@@ -54,12 +54,38 @@ class OnnxFile:
     @cached_property
     def constants(self) -> Mapping[str, np.ndarray]:
         """The initialisers by name, in the types of the file."""
-        return TensorArrays(initialisers(self.model.graph))
+        return TensorArrays(self.tensors)
+
+    @cached_property
+    def tensors(self) -> dict[str, Any]:
+        """The initialisers by name, as ``onnx.TensorProto`` or ``onnx.SparseTensorProto``."""
+        return initialisers(self.model.graph)
+
+    def part(self, nodes: Iterable[OnnxNode], outer: Values, wanted: Iterable[str]) -> Any:
+        """Return nodes as an ``onnx.ModelProto`` of their own, with inputs of the types of the arrays `outer`."""
+        import onnx
+
+        model = onnx.ModelProto(ir_version=self.model.ir_version)
+        model.opset_import.extend(self.model.opset_import)
+        model.graph.name = "part"
+        model.graph.node.extend(node.proto for node in nodes)
+        model.graph.input.extend(typed_inputs(outer))
+        model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted)
+        for name in dict.fromkeys(name for node in nodes for name in node.reads if name in self.tensors):
+            dense = hasattr(self.tensors[name], "raw_data")
+            held = model.graph.initializer if dense else model.graph.sparse_initializer
+            held.append(self.tensors[name])
+        return model
 
     @cached_property
     def inputs(self) -> tuple[Any, ...]:
         """The inputs that a caller must give, as ``onnx.ValueInfoProto``."""
         return tuple(value for value in self.model.graph.input if value.name not in self.constants)
+
+    def call(self, node: OnnxNode, values: Values) -> tuple[OnnxCall, list[Value]]:
+        """Return a node with the values that it reads."""
+        given = [values[name] if name else None for name in node.proto.input]
+        return OnnxCall(node.proto, self.opsets, dtypes_of(given), values), given
 
     def evaluated(
         self, node: OnnxNode, values: Values, change: Callable[[Value], Value] = lambda value: value
@@ -68,8 +94,7 @@ class OnnxFile:
         if any(name not in values and name not in self.constants for name in node.reads):
             return None
         outer = {name: values[name] if name in values else change(self.constants[name]) for name in node.reads}
-        given = [outer[name] if name else None for name in node.proto.input]
-        call = OnnxCall(node.proto, self.opsets, dtypes_of(given), outer)
+        call, given = self.call(node, outer)
         try:
             return call, given, computed(call, given)
         except NotDefined:
@@ -184,33 +209,19 @@ def _tensors(graph: Any) -> list[Any]:
 
 def _load_external(model: Any, path: Path) -> None:
     """Read the weights that lie beside the file, after a look at where they are said to be; then look at all."""
+    import onnx
     from onnx import external_data_helper, numpy_helper
 
     total = 0
     for tensor in _tensors(model.graph):
         if external_data_helper.uses_external_data(tensor):
             try:
-                info = external_data_helper.ExternalDataInfo(tensor)
-            except ValueError as error:
-                raise InputError(f"{path}: where the weights of '{tensor.name}' lie is damaged.") from error
-            folder = path.parent.resolve()
-            beside = (folder / (info.location or "")).resolve()
-            if not info.location or folder not in beside.parents:
-                raise InputError(f"{path}: '{tensor.name}' should lie in '{info.location}', outside of its folder.")
-            if not beside.is_file():
-                raise InputError(f"{path}: its weights are in {beside.name}, which is not beside it.")
-            offset, length = info.offset or 0, info.length
-            length = beside.stat().st_size - offset if length is None else length
-            total += max(length, 0)
-            if offset < 0 or length < 0 or offset + length > beside.stat().st_size:
-                raise InputError(f"{path}: {beside.name} is shorter than the weights that should be in it.")
+                external_data_helper.load_external_data_for_tensor(tensor, str(path.parent))
+            except (ValueError, OSError, onnx.checker.ValidationError) as error:
+                raise InputError(f"{path}: the weights beside it cannot be read: {brief(error)}") from error
+            total += len(tensor.raw_data)
             if total > HEAVIEST:
                 raise InputError(f"{path} has more than {HEAVIEST:,} bytes of weights.")
-            with beside.open("rb") as file:
-                file.seek(offset)
-                tensor.raw_data = file.read(length)
-            tensor.data_location = type(tensor).DEFAULT
-            del tensor.external_data[:]
         try:
             numpy_helper.to_array(tensor)
         except Exception as error:  # of any type, by what is damaged
@@ -236,8 +247,6 @@ def _check(model: Any, path: Path) -> None:
         onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, RuntimeError, ValueError, TypeError) as error:
         raise InputError(f"{path} is no valid ONNX graph: {brief(error)}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is no valid ONNX graph: a name in it is damaged.") from error
     finally:
         for tensor in bare:
             tensor.ClearField("shape")

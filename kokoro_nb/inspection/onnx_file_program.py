@@ -15,7 +15,6 @@ from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.judged_run import node_findings
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, nodes_of
-from kokoro_nb.inspection.onnx_session import run_ways
 from kokoro_nb.inspection.semantics.control_flow import bodies_of
 from kokoro_nb.inspection.value_types import Arrays, Tell
 from kokoro_nb.inspection.whole_file import constants_noted, has_halves, summaries, whole_findings
@@ -60,7 +59,7 @@ class OnnxFileProgram:
 
     def examined(self, inputs: Arrays, seconds: float = float("inf"), tell: Tell = str) -> FileRun:
         """Run it in all ways and judge its nodes: see `file_run.examined`."""
-        return examined(self.file, inputs, seconds, tell, in_all_ways=True)
+        return examined(self.file, inputs, seconds, tell)
 
     def report(self, made: MadeInputs, seen: FileRun, tell: Tell = str) -> InspectionReport:
         """Return the report of a run."""
@@ -68,25 +67,15 @@ class OnnxFileProgram:
 
         file = self.file
         findings, notes = node_findings(seen)
-        runs = seen.others or run_ways(seen.file.model, seen.inputs)[1]
-        outputs = summaries(seen, file, runs)
-        more, noted = whole_findings(seen, runs, outputs, bool(findings))
+        outputs = tuple(summaries(seen, file))
+        more, noted = whole_findings(seen, outputs, bool(findings))
         floats = seen.complete and not has_halves(seen.judgements)
         ahead = float16_foresight(seen.file, seen.inputs, tell) if floats else ()
         more = (*more, *(() if findings or more else _in_own_types(seen, tell)))
-        said = (*notes, *_bodies(seen.nodes), *noted, *_drawing(seen.nodes), *_unlike(seen.unlike))
-        return InspectionReport(
-            file.path,
-            f"onnxruntime {onnxruntime.__version__}",
-            (*findings, *more),
-            (*file.notes, *said, *foreseen(ahead), *seen.budget.stated()),
-            seen.judgements,
-            outputs,
-            made.how,
-            len(seen.nodes),
-            foresight=ahead,
-            budget=seen.budget,
-        )
+        noted = (*notes, *_bodies(seen.nodes), *noted, *_drawing(seen.nodes), *_unlike(seen.unlike))
+        said = (*file.notes, *noted, *foreseen(ahead), *seen.budget.stated())
+        about = file.path, f"onnxruntime {onnxruntime.__version__}", (*findings, *more), said, seen.judgements
+        return InspectionReport(*about, outputs, made.how, len(seen.nodes), foresight=ahead, budget=seen.budget)
 
     def compared(self) -> ComparedProgram:
         """Return it for a comparison with another program."""

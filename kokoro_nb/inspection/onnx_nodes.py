@@ -77,12 +77,12 @@ def put(held: Any, items: Iterable[Any]) -> None:
     held.extend(copies)
 
 
-def typed_inputs(arrays: Mapping[str, Any], *, shaped: bool = True) -> list[Any]:
-    """Return inputs of a graph, as ``onnx.ValueInfoProto``, of the types of these arrays, and of their shapes."""
+def typed_inputs(arrays: Mapping[str, Any]) -> list[Any]:
+    """Return inputs of a graph, as ``onnx.ValueInfoProto``, of the types of these arrays and of any shape."""
     from onnx import helper
 
     return [
-        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(one.dtype), one.shape if shaped else None)
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(one.dtype), None)
         for name, one in arrays.items()
     ]
 

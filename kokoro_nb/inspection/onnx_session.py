@@ -3,8 +3,7 @@
 import ctypes
 import re
 import tempfile
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -90,16 +89,10 @@ def _run_short(session: Any, wanted: list[str], fed: Arrays) -> list[Value]:
     return results
 
 
-@dataclass(frozen=True)
-class OtherRuns:
-    """The outputs of the same model, run in other ways: called again, optimised, and on two threads.
-
-    Of a way in which the runtime stops, though it does not plainly, the sentence that says so.
-    """
-
-    again: Values
-    optimised: Values | str
-    threads: Values | str
+WAYS: dict[str, dict[str, Any]] = {"with graph optimisation": {"optimised": True}, "on two threads": {"threads": 2}}
+"""How a model is run besides: see `session_of`."""
+OtherRuns = Mapping[str, Any]
+"""The outputs of a second call, ``again``, and of each of `WAYS`, or the sentence with which the runtime stops."""
 
 
 def run_ways(model: Any, inputs: Arrays, tell: Tell = str) -> tuple[dict[str, Value], OtherRuns]:
@@ -121,25 +114,17 @@ def run_ways(model: Any, inputs: Arrays, tell: Tell = str) -> tuple[dict[str, Va
     """
     plain = session_of(model)
     outputs = run_session(plain, inputs)
-    tell("the file ran")
-    again = run_session(plain, inputs)
+    others: dict[str, Values | str] = {"again": run_session(plain, inputs)}
     del plain
+    for way, how in WAYS.items():
+        give_back_memory()
+        tell(f"the file runs {way}")
+        try:
+            others[way] = run_session(session_of(model, **how), inputs)
+        except InputError as error:
+            others[way] = str(error)
     give_back_memory()
-    tell("the file ran twice")
-    optimised = _run_or_reason(model, inputs, optimised=True)
-    give_back_memory()
-    tell("the file ran optimised")
-    threads = _run_or_reason(model, inputs, threads=2)
-    tell("the file ran on two threads")
-    give_back_memory()
-    return outputs, OtherRuns(again, optimised, threads)
-
-
-def _run_or_reason(model: Any, inputs: Arrays, **how: Any) -> dict[str, Value] | str:
-    try:
-        return run_session(session_of(model, **how), inputs)
-    except InputError as error:
-        return str(error)
+    return outputs, others
 
 
 def tapped(model: Any, values: Iterable[str]) -> Any:

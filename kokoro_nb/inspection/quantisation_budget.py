@@ -185,7 +185,6 @@ class BudgetWatch:
 
     def _see_written_out(self, written: WrittenOut, node: OnnxNode, values: ChainMap[str, Value]) -> None:
         """Take in a layer on integers, or on weights of few bits, as the nodes that it stands for."""
-        y = np.asarray(widened(values[node.outputs[0]]))
         if written.form == "weights only":
             call, name = OnnxCall(node.proto, self.file.opsets), written.nodes[0].input[1]
             columns, depth = call.get("N"), call.get("K")
@@ -193,15 +192,10 @@ class BudgetWatch:
             values[name] = computed(call, [np.eye(depth), *inputs])[0]
             steps = np.repeat(widened(inputs[1]).reshape(columns, -1), call.get("block_size"), axis=1)
             self.weights[name] = np.square(steps[:, :depth].T) / 12
-        if written.scales:
-            step, other = (np.ravel(widened(values[one])) for one in written.scales)
-            axis = 1 if node.proto.op_type == "ConvInteger" else -1
-            values[written.product] = y * scales_spread(step * other, y.shape, axis, 0)
-        elif written.added:
-            values[written.product] = y - values[written.added]
         for proto in written.nodes:
             call = OnnxCall(proto, self.file.opsets)
-            if any(name not in values for name in proto.output):
+            summed = written.product == proto.output[0] != node.outputs[0]  # which a later node makes a float
+            if summed or any(name not in values for name in proto.output):
                 results = computed(call, [values[name] for name in proto.input])
                 values.update(zip(proto.output, results, strict=True))
             self._see(call, node, values, written.form)

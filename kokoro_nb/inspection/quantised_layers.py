@@ -33,10 +33,6 @@ class WrittenOut:
         What the float operator gives.
     result : str
         The float that the layer gives; empty of a sum of integers whose scales are not found.
-    added : str
-        The float that is added to the product; empty if there is none.
-    scales : tuple of str
-        Of a sum of integers, which a later node multiplies by them: the scales of input and weights; empty otherwise.
     """
 
     form: str
@@ -44,8 +40,6 @@ class WrittenOut:
     constants: Arrays
     product: str
     result: str
-    added: str = ""
-    scales: tuple[str, ...] = ()
 
 
 class IntegerLayers:
@@ -99,13 +93,11 @@ class IntegerLayers:
                     own[zero := f"{stem}_{end}_zero"] = less.reshape(shape)
             return add("DequantizeLinear", [name, scale, zero], f"{stem}_{end}", **along)
 
-        scales: tuple[str, ...] = ()
         form = "QOperator" if given != NOT else "dynamic"
         if right[1] < 0:  # a later node multiplies by the scales
             own[f"{stem}_one"] = np.ones((), np.float32)
             result, w[1] = self._float_of(node)
-            scales = (self._scale_of(x[0]) or f"{stem}_one", w[1] or f"{stem}_one")
-            x[1], w[1] = scales
+            x[1], w[1] = self._scale_of(x[0]) or f"{stem}_one", w[1] or f"{stem}_one"
         elif left[1] < 0 and not few:  # it makes integers of it itself
             names = [f"{stem}_{one}" for one in ("integers", "step", "less")]
             add("DynamicQuantizeLinear", x[:1], *names)
@@ -125,7 +117,7 @@ class IntegerLayers:
         if y[0]:
             add("QuantizeLinear", [product, *y], result)
             result = product
-        return WrittenOut(form, nodes, own, product, result, added, scales)
+        return WrittenOut(form, nodes, own, product, result)
 
     def _scale_of(self, name: str) -> str:
         """Return the scale of integers that are made of floats while running; empty where that is not found."""

@@ -11,7 +11,6 @@ import numpy as np
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import Exported, as_exported
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.captured_program import CapturedProgram
 from kokoro_nb.inspection.compared_program import ComparedProgram, by_name, of_exported
 from kokoro_nb.inspection.formats import FORMATS, read_program
 from kokoro_nb.inspection.onnx_file import read_onnx
@@ -93,4 +92,4 @@ def exported_reference(program: Any, inputs: Mapping[str, Any]) -> Exported:
 
 def opened(path: Path) -> Any:
     """Return the program that a file holds: a `CapturedProgram` or an `OnnxFileProgram`; InputError if none."""
-    return CapturedProgram(read_program(path)) if path.suffix in FORMATS else OnnxFileProgram(read_onnx(path))
+    return read_program(path) if path.suffix in FORMATS else OnnxFileProgram(read_onnx(path))

@@ -14,7 +14,7 @@ from kokoro_nb.inspection.node_groups import AGAIN, HEAVY, THREADS
 from kokoro_nb.inspection.node_judgement import NodeJudgement, is_finite, relative_noise
 from kokoro_nb.inspection.onnx_file import OnnxFile, TensorArrays, initialisers
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, draws_inside, nodes_of
-from kokoro_nb.inspection.onnx_session import OtherRuns, run_session, session_of
+from kokoro_nb.inspection.onnx_session import WAYS, run_session, session_of
 from kokoro_nb.inspection.quantisation_budget import decibels
 from kokoro_nb.inspection.value_types import Arrays, Value
 from kokoro_nb.locate.rounding_bound import is_float
@@ -95,8 +95,8 @@ def signal_to_noise(value: np.ndarray, right: np.ndarray) -> float | None:
     return decibels(1.0, noise**2) if np.isfinite(noise) and is_finite(right) else None
 
 
-def summaries(seen: FileRun, original: OnnxFile, others: OtherRuns) -> tuple[OutputSummary, ...]:
-    """Compare the outputs with those of the file run in other ways.
+def summaries(seen: FileRun, original: OnnxFile) -> Iterator[OutputSummary]:
+    """Compare each output with that of the file run in other ways.
 
     Parameters
     ----------
@@ -104,11 +104,8 @@ def summaries(seen: FileRun, original: OnnxFile, others: OtherRuns) -> tuple[Out
         Of the file with its random nodes pinned.
     original : OnnxFile
         The file as it is.
-    others : OtherRuns
-        Of the pinned file.
     """
     shares = _drawn_shares(original, seen.inputs) if seen.drawn else {}
-    found = []
     for name, value in seen.outputs.items():
         if isinstance(value, list) or value is None:
             continue
@@ -116,18 +113,9 @@ def summaries(seen: FileRun, original: OnnxFile, others: OtherRuns) -> tuple[Out
         true = None if seen.true.get(name) is None else np.asarray(seen.true[name])
         if not is_float(array.dtype) and array.dtype.kind not in "iub":
             continue
-        found.append(
-            OutputSummary.of(
-                name,
-                array,
-                true,
-                optimised=_changed(others.optimised, name, array),
-                threads=_changed(others.threads, name, array),
-                again=np.asarray(others.again[name]).tobytes() == array.tobytes(),
-                drawn=shares.get(name),
-            )
-        )
-    return tuple(found)
+        optimised, threads = (_changed(seen.others[way], name, array) for way in WAYS)
+        again, drawn = np.asarray(seen.others["again"][name]).tobytes() == array.tobytes(), shares.get(name)
+        yield OutputSummary.of(name, array, true, optimised=optimised, threads=threads, again=again, drawn=drawn)
 
 
 def _changed(run: Mapping[str, Value] | str, name: str, array: np.ndarray) -> float | None:
@@ -153,7 +141,7 @@ def _drawn_shares(file: OnnxFile, inputs: Mapping[str, np.ndarray]) -> dict[str,
 
 
 def whole_findings(
-    seen: FileRun, others: OtherRuns, outputs: tuple[OutputSummary, ...], wrong: bool
+    seen: FileRun, outputs: tuple[OutputSummary, ...], wrong: bool
 ) -> tuple[tuple[InspectionFinding, ...], tuple[str, ...]]:
     """Name what is wrong with the file as a whole, and what was noticed.
 
@@ -161,8 +149,6 @@ def whole_findings(
     ----------
     seen : FileRun
         What was seen of its nodes.
-    others : OtherRuns
-        The file run in other ways.
     outputs : tuple of OutputSummary
         Its outputs.
     wrong : bool
@@ -171,7 +157,7 @@ def whole_findings(
     loud, quiet = imprecise(seen.nodes, seen.judgements, outputs, wrong)
     found, notes = [], [*unread_inputs(seen.inputs, seen.nodes), *constants_noted(seen.file), *quiet]
     halves = has_halves(seen.judgements)
-    for reason, what in ((others.optimised, "with graph optimisation"), (others.threads, "on two threads")):
+    for what, reason in seen.others.items():
         if isinstance(reason, str):
             statement = f"The file runs plainly, and {what} it does not."
             blame: Blame = "precision" if halves else "runtime"  # what is optimised is rounded at other places

@@ -49,6 +49,6 @@ def test_a_difference_on_two_threads_beyond_rounding_is_named_where_it_begins(sa
 
     monkeypatch.setattr(node_groups, "session_of", opened)
     monkeypatch.setattr(node_groups, "run_session", run)
-    groups = node_groups.NodeGroups(file, nodes_of(file.model.graph), {"x": np.ones(8, np.float32)}, in_all_ways=True)
+    groups = node_groups.NodeGroups(file, nodes_of(file.model.graph), {"x": np.ones(8, np.float32)})
     assert [len(group) for group, _ in groups] == [2]
     assert [f"{node.key} ({node.operator})" for node in groups.unlike] == named

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.formats.runnable_program import RunnableProgram
+from kokoro_nb.inspection.captured_program import CapturedProgram
 
 FORMATS = (".pt2", ".pte", ".mlpackage", ".mlmodel")
 
 
-def read_program(path: str | Path) -> RunnableProgram:
+def read_program(path: str | Path) -> CapturedProgram:
     """Read a ``.pt2``, ``.pte``, ``.mlpackage`` or ``.mlmodel``.
 
     Raises

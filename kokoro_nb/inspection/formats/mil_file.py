@@ -20,9 +20,9 @@ from kokoro_nb.backends.mil.rounding import FLOAT32, FLOAT64
 from kokoro_nb.backends.mil.saved_program import SavedProgram, load_program
 from kokoro_nb.backends.signature import TensorSpec, dtype_name
 from kokoro_nb.errors import InputError
+from kokoro_nb.inspection.captured_program import CapturedProgram, ProgramFacts, ProgramRun
 from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram, Observe
-from kokoro_nb.inspection.formats.runnable_program import ProgramFacts, ProgramRun, fixed
-from kokoro_nb.inspection.input_maker import MadeInputs, drawn_inputs
+from kokoro_nb.inspection.input_maker import MadeInputs, drawn_inputs, fixed
 from kokoro_nb.inspection.judged_run import OperatorAlone
 from kokoro_nb.inspection.value_types import Arrays
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
@@ -42,7 +42,7 @@ with Function({{}}, opset_version=ct.target.iOS17):
 
 
 @dataclass(frozen=True, eq=False)
-class MilFile:
+class MilFile(CapturedProgram):
     """A Core ML program.
 
     Attributes
@@ -143,7 +143,7 @@ class MilFile:
         assert dtype is not None
         return result if double or not dtype.is_floating_point else result.to(dtype)
 
-    def made_inputs(self, seed: int = 0) -> MadeInputs:
+    def made(self, seed: int = 0) -> MadeInputs:
         """Draw inputs; integers stay below what they look up."""
         bounds = {}
         for operation, _ in self._places.values():

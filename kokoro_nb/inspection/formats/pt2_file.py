@@ -15,9 +15,9 @@ from kokoro_nb.backends.called_operators import user_results
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import TensorSpec, dtype_name
 from kokoro_nb.errors import InputError, one_line
+from kokoro_nb.inspection.captured_program import CapturedProgram, ProgramFacts, ProgramRun
 from kokoro_nb.inspection.compared_program import ComparedProgram, of_exported
-from kokoro_nb.inspection.formats.runnable_program import ProgramFacts, ProgramRun, fixed
-from kokoro_nb.inspection.input_maker import MadeInputs, drawn_inputs
+from kokoro_nb.inspection.input_maker import MadeInputs, drawn_inputs, fixed
 from kokoro_nb.inspection.judged_run import OperatorAlone
 from kokoro_nb.inspection.value_types import Arrays
 from kokoro_nb.traces.operators import Operator
@@ -34,7 +34,7 @@ with torch.no_grad():
 
 
 @dataclass(frozen=True, eq=False)
-class Pt2File:
+class Pt2File(CapturedProgram):
     """A program of `torch.export`.
 
     Attributes
@@ -106,7 +106,7 @@ class Pt2File:
         """Compute one operator on its inputs: see `Specification.recompute`."""
         return self.exported.specification.recompute(name, inputs, captured, double, substitute)
 
-    def made_inputs(self, seed: int = 0) -> MadeInputs:
+    def made(self, seed: int = 0) -> MadeInputs:
         """Return the example inputs that the file holds, else draw some."""
         from torch.utils._pytree import tree_leaves
 

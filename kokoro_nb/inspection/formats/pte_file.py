@@ -14,9 +14,9 @@ import torch
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.signature import TensorSpec
 from kokoro_nb.errors import InputError, one_line
+from kokoro_nb.inspection.captured_program import CapturedProgram, ProgramFacts, ProgramRun
 from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram, Observe
 from kokoro_nb.inspection.formats.pte_instructions import PteInstructions, Step
-from kokoro_nb.inspection.formats.runnable_program import ProgramFacts, ProgramRun
 from kokoro_nb.inspection.formats.xnnpack_graph import NONE, XnnDelegate, XnnValue
 from kokoro_nb.inspection.input_maker import MadeInputs, drawn_inputs
 from kokoro_nb.inspection.judged_run import OperatorAlone
@@ -41,7 +41,7 @@ given = program.load_method("{method}").execute(inputs)[{place}].numpy()
 
 
 @dataclass(frozen=True, eq=False)
-class PteFile(PteInstructions):
+class PteFile(PteInstructions, CapturedProgram):
     """An ExecuTorch program with one method.
 
     Attributes
@@ -154,7 +154,7 @@ class PteFile(PteInstructions):
 
         return {key: self.argument(value, tensor) for key, value in step.arguments.items()}
 
-    def made_inputs(self, seed: int = 0) -> MadeInputs:
+    def made(self, seed: int = 0) -> MadeInputs:
         """Draw inputs; integers stay below what they look up."""
         bounds = {}
         for step in self.steps:

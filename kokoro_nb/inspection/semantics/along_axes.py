@@ -8,15 +8,18 @@ from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall, by_ref
 from kokoro_nb.inspection.value_types import Array, Input, Value
 
 
+def _normed(x: Array, axes: tuple[int, ...], epsilon: float) -> tuple[Array, Array, Array]:
+    """Return values less their mean and over their deviation, the mean, and one over the deviation."""
+    mean = x.mean(axis=axes, keepdims=True)
+    inverse = 1 / np.sqrt(np.square(x - mean).mean(axis=axes, keepdims=True) + epsilon)
+    return (x - mean) * inverse, mean, inverse
+
+
 @meaning("LayerNormalization")
 @meaning("LayerNormalization", domain=MICROSOFT)
 def _layer_norm(call: OnnxCall, x: Array, scale: Array, bias: Input = None) -> tuple[Array, ...]:
-    axis = call.get("axis", -1) % x.ndim
-    axes = tuple(range(axis, x.ndim))
-    mean = x.mean(axis=axes, keepdims=True)
-    inverse = 1 / np.sqrt(np.square(x - mean).mean(axis=axes, keepdims=True) + call.get("epsilon", 1e-5))
-    y = (x - mean) * inverse * scale
-    return (y if bias is None else y + bias, mean, inverse)[: len(call.node.output)]
+    y, *rest = _normed(x, tuple(range(call.get("axis", -1) % x.ndim, x.ndim)), call.get("epsilon", 1e-5))
+    return (y * scale + (0 if bias is None else bias), *rest)[: len(call.node.output)]
 
 
 @meaning("RMSNormalization")
@@ -31,10 +34,8 @@ def _skip_layer_norm(
     call: OnnxCall, x: Array, skip: Array, gamma: Array, beta: Input = None, bias: Input = None
 ) -> tuple[Input, ...]:
     total = x + skip + (0 if bias is None else bias)
-    mean = total.mean(-1, keepdims=True)
-    inverse = 1 / np.sqrt(np.square(total - mean).mean(-1, keepdims=True) + call.get("epsilon", 1e-12))
-    y = (total - mean) * inverse * gamma + (0 if beta is None else beta)
-    return (y, mean, inverse, total)[: len(call.node.output)]
+    y, mean, inverse = _normed(total, (-1,), call.get("epsilon", 1e-12))
+    return (y * gamma + (0 if beta is None else beta), mean, inverse, total)[: len(call.node.output)]
 
 
 @meaning("BatchNormalization")
@@ -84,9 +85,7 @@ def _resize(call: OnnxCall, x: Array, *given: Input) -> Value:
 @meaning("GroupNormalization")
 def _group_norm(call: OnnxCall, x: Array, scale: Array, bias: Array) -> Array:
     groups = call.get("num_groups")
-    parts = x.reshape(x.shape[0], groups, -1)
-    mean = parts.mean(-1, keepdims=True)
-    parts = (parts - mean) / np.sqrt(np.square(parts - mean).mean(-1, keepdims=True) + call.get("epsilon", 1e-5))
+    parts, *_ = _normed(x.reshape(x.shape[0], groups, -1), (-1,), call.get("epsilon", 1e-5))
     each = x.shape[1] // groups if call.opset < 21 else 1  # one scale for a group, then one for a channel
     shape = (1, -1) + (1,) * (x.ndim - 2)
     return parts.reshape(x.shape) * np.repeat(scale, each).reshape(shape) + np.repeat(bias, each).reshape(shape)
@@ -94,9 +93,8 @@ def _group_norm(call: OnnxCall, x: Array, scale: Array, bias: Array) -> Array:
 
 @meaning("MeanVarianceNormalization")
 def _mean_variance_norm(call: OnnxCall, x: Array) -> Array:
-    axes = tuple(call.get("axes", (0, 2, 3)))
-    mean = x.mean(axis=axes, keepdims=True)
-    return (x - mean) / (np.sqrt(np.square(x - mean).mean(axis=axes, keepdims=True)) + 1e-9)
+    _, mean, inverse = _normed(x, tuple(call.get("axes", (0, 2, 3))), 0.0)
+    return (x - mean) / (1 / inverse + 1e-9)
 
 
 @meaning("LRN")

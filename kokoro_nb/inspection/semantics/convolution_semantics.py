@@ -23,8 +23,13 @@ def padding_of(call: OnnxCall, sizes: Sequence[int], kernel: Sequence[int]) -> t
         max(0, (-(-size // stride) - 1) * stride + r - size)
         for size, stride, r in zip(sizes, strides, reach, strict=True)
     ]
-    small, large = [each // 2 for each in total], [each - each // 2 for each in total]
-    return (small, large) if automatic == "SAME_UPPER" else (large, small)
+    return _halves(total, automatic == "SAME_UPPER")
+
+
+def _halves(total: Sequence[int], upper: bool) -> tuple[list[int], list[int]]:
+    """Return what of each length is before and what behind; `upper`: of an odd one the larger part is behind."""
+    before = [each // 2 if upper else each - each // 2 for each in total]
+    return before, [each - one for each, one in zip(total, before, strict=True)]
 
 
 @meaning("Conv")
@@ -65,22 +70,13 @@ def transposed(call: OnnxCall, x: np.ndarray, weight: np.ndarray, bias: np.ndarr
         wanted = [size * stride for size, stride in zip(x.shape[2:], strides, strict=True)]
     if wanted is not None:
         total = [f + e - w for f, e, w in zip(full, extra, wanted[-rank:], strict=True)]
-        small, large = [t // 2 for t in total], [t - t // 2 for t in total]
-        before, behind = (small, large) if automatic == "SAME_UPPER" else (large, small)
+        before, behind = _halves(total, automatic == "SAME_UPPER")
     else:
         pads = call.get("pads", [0] * 2 * rank) if automatic in ("NOTSET", "") else [0] * 2 * rank
         before, behind = list(pads[:rank]), list(pads[rank:])
     function: Any = (torch.conv_transpose1d, torch.conv_transpose2d, torch.conv_transpose3d)[rank - 1]
-    whole = function(
-        torch.from_numpy(np.ascontiguousarray(x)),
-        torch.from_numpy(np.ascontiguousarray(weight)),
-        stride=strides,
-        dilation=dilations,
-        groups=call.get("group", 1),
-    ).numpy()
-    edges = [(max(0, -b), max(0, e - a)) for b, a, e in zip(before, behind, extra, strict=True)]
-    result = np.pad(whole, [(0, 0), (0, 0), *edges])
-    ends = [f + e - a for f, e, a in zip(full, extra, behind, strict=True)]
-    cut = tuple(slice(max(0, b), max(0, b) + n - b) for b, n in zip(before, ends, strict=True))
-    result = result[(slice(None), slice(None), *cut)]
+    given = (torch.from_numpy(np.ascontiguousarray(one)) for one in (x, weight))
+    whole = function(*given, stride=strides, dilation=dilations, groups=call.get("group", 1))
+    edges = [edge for b, a, e in zip(before[::-1], behind[::-1], extra[::-1], strict=True) for edge in (-b, e - a)]
+    result: np.ndarray = torch.nn.functional.pad(whole, edges).numpy()
     return result if bias is None else result + bias.reshape(1, -1, *([1] * rank))

@@ -1,6 +1,7 @@
 """Quantised operators: integers exactly, and floats in float64 up to the one rounding that makes an integer."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -84,13 +85,7 @@ def linear(values: Array, scale: Input = None, zero: Input = None, axis: int = -
     return wide if scale is None else wide * scales_spread(scale, wide.shape, axis, block)
 
 
-def _requantised(y: Array, scale: Any, zero: Array, before: bool) -> Array:
-    low, high = RANGES[zero.dtype.name]
-    result = y / float(np.asarray(scale).reshape(())) + float(zero.reshape(()))
-    return np.clip(result if before else np.rint(result), low, high)
-
-
-Rounded = tuple[Array, Any, Array]  # what is rounded, times its scale; the scale, and the zero point
+Rounded = tuple[Array, Any, Input]  # what is rounded, times its scale; the scale, and the zero point
 BEFORE_ROUNDING: dict[tuple[str, str], Any] = {}
 """What the operators that round to an integer round: two values an integer apart may both be right beside a tie."""
 
@@ -99,16 +94,17 @@ def _rounding(*operators: str, domain: str = "") -> Callable[[Callable[..., Roun
     """Register what operators give before they are rounded to an integer, and after; a scale of None rounds nothing."""
 
     def register(function: Callable[..., Rounded]) -> Callable[..., Rounded]:
-        def before(call: OnnxCall, *inputs: Array) -> Array:
+        def rounding(call: OnnxCall, *inputs: Array, before: bool = False) -> Array:
             y, scale, zero = function(call, *inputs)
-            return y if scale is None else _requantised(y, scale, zero, True)
+            if scale is None:
+                return y
+            zero = np.zeros((), inputs[0].dtype) if zero is None else zero
+            result = y / np.reshape(scale, ()) + float(zero.reshape(()))
+            result = np.clip(result if before else np.rint(result), *RANGES[zero.dtype.name])
+            return result if before else result.astype(zero.dtype)
 
-        def after(call: OnnxCall, *inputs: Array) -> Array:
-            y, scale, zero = function(call, *inputs)
-            return y if scale is None else _requantised(y, scale, zero, False).astype(zero.dtype)
-
-        meaning(*operators, domain=domain)(after)
-        BEFORE_ROUNDING.update({(domain, operator): before for operator in operators})
+        meaning(*operators, domain=domain)(rounding)
+        BEFORE_ROUNDING.update({(domain, operator): partial(rounding, before=True) for operator in operators})
         return function
 
     return register
@@ -164,20 +160,18 @@ def _sum_of_integers(call: OnnxCall, *inputs: Input) -> Array:
 
 
 @_rounding("QLinearAdd", "QLinearMul", domain=MICROSOFT)
-def _qlinear_binary(call: OnnxCall, *inputs: Array) -> Rounded:
+def _qlinear_binary(call: OnnxCall, *inputs: Any) -> Rounded:
     """Return QLinearAdd or QLinearMul of ONNX Runtime, before it is rounded."""
-    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, *rest = inputs
-    y_zero = rest[0] if rest and rest[0] is not None else np.zeros((), a.dtype)
+    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = [*inputs, None][:8]
     left, right = linear(a, a_scale, a_zero), linear(b, b_scale, b_zero)
     result = left + right if call.node.op_type == "QLinearAdd" else left * right
     return result, y_scale, y_zero
 
 
 @_rounding("QLinearSigmoid", "QLinearLeakyRelu", "QLinearGlobalAveragePool", domain=MICROSOFT)
-def _qlinear_unary(call: OnnxCall, *inputs: Array) -> Rounded:
+def _qlinear_unary(call: OnnxCall, *inputs: Any) -> Rounded:
     """Return one of ONNX Runtime's operators of one input, before it is rounded."""
-    x, x_scale, x_zero, y_scale, *rest = inputs
-    y_zero = rest[0] if rest and rest[0] is not None else np.zeros((), x.dtype)
+    x, x_scale, x_zero, y_scale, y_zero = [*inputs, None][:5]
     value = linear(x, x_scale, x_zero)
     if call.node.op_type == "QLinearSigmoid":
         value = 1 / (1 + np.exp(-value))

@@ -43,7 +43,7 @@ def test_an_overflow_in_a_pt2_file(tmp_path):
 def test_a_delegate_of_a_pte_file_gives_alone_the_same_bits(pte, tmp_path):
     pytest.importorskip("executorch")
     program = read_program(pte(delegate=True))
-    inputs = program.made_inputs().arrays
+    inputs = program.made().arrays
     captured = program.run(inputs).captured
     name = next(one.name for one in program.operators if one.op == "XnnpackBackend")
     one = program.alone(name, inputs, captured, tmp_path)

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 import kokoro_nb as nb
-from kokoro_nb.inspection.captured_program import CapturedProgram
 from kokoro_nb.inspection.formats import read_program
 from kokoro_nb.inspection.formats.pte_file import PteFile
 from tests.corpus.forms import portable_pte
@@ -65,9 +64,8 @@ def test_a_wrong_kernel_is_named(pte, monkeypatch):
         return replace(run, captured={**run.captured, "4:sin": run.captured["4:sin"] * (1 + 1e-4)})
 
     monkeypatch.setattr(PteFile, "run", spoilt)
-    made = program.made_inputs()
-    captured = CapturedProgram(program)
-    report = captured.report(made, captured.examined(made.arrays))
+    made = program.made()
+    report = program.report(made, program.examined(made.arrays))
     assert (report.first.key, report.first.operator, report.first.blame) == ("forward_0_4", "aten::sin.out", "runtime")
 
 
