@@ -78,11 +78,11 @@ def _diagnose(arguments: argparse.Namespace) -> int:
     from kokoro_nb.backends import backend
     from kokoro_nb.backends.base import running
     from kokoro_nb.inspection import diagnose
+    from kokoro_nb.inspection.result_record import result_record
     from kokoro_nb.models.patches import EXPORT_PATCHES
     from kokoro_nb.reporting.needs import DIAGNOSIS, require_memory
     from kokoro_nb.storage import read_arrays
     from kokoro_nb.studies.diagnosed_program import kokoro_decoder, own_module
-    from kokoro_nb.studies.result_record import result_record
 
     given = arguments
     running(backend(given.backend))  # before anything takes time

@@ -65,8 +65,8 @@ def add(commands: Any) -> None:
 
 
 def _inspect(arguments: argparse.Namespace) -> int:
+    from kokoro_nb.inspection.result_record import result_record
     from kokoro_nb.markup import table
-    from kokoro_nb.studies.result_record import result_record
 
     request = {
         name: getattr(arguments, name) for name in ("file", "against", "static", "mend", "level", "other_python")

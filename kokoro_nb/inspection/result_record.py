@@ -7,10 +7,10 @@ from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import state
 from kokoro_nb.backends.signature import as_array
 from kokoro_nb.cache_keys import files_digest
-from kokoro_nb.inspection import InspectionReport
 from kokoro_nb.inspection.blame import InspectionFinding
-from kokoro_nb.locate import Diagnosis
+from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.locate.culprit import UNKNOWN
+from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.storage import digest
 from kokoro_nb.traces.parity import of_peak
 from kokoro_nb.traces.record import headed, sketched
