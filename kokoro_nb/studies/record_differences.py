@@ -178,8 +178,9 @@ def _whole(*both: Row) -> Iterator[RecordChange]:
 
 
 def _output(*both: Row) -> RecordChange | None:
-    limits = [row["limit (of peak)"] for row in both if row["limit (of peak)"] is not None]
-    if both[0]["verdict"] == both[1]["verdict"] and sketches_apart(*both) <= float(np.nanmax([HALF, *limits])):
+    limits = [row["limit (of peak)"] or 0.0 for row in both]
+    allowed = np.max([HALF, *(one for one in limits if np.isfinite(one))])
+    if both[0]["verdict"] == both[1]["verdict"] and sketches_apart(*both) <= allowed:
         return None
     words = [f"{row['verdict']}, {100 * row['finite']:.4g} % finite" for row in both]
     errors = [row["error (of peak)"] for row in both]
