@@ -10,6 +10,7 @@ TORCH_INDEX ?=
 INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 PIP := $(BIN)/python $(INSTALL)
 CLIENTS ?= .venv-clients
+REPLAY ?= .venv-replay
 
 WEIGHTS ?=
 WHISPER ?=
@@ -23,7 +24,7 @@ test test-all report: export KOKORO_NB_NODE ?= $(abspath $(CLIENTS))/node_module
 
 unexport PYTHONDONTWRITEBYTECODE  # else each of hundred processes compiles the package anew
 
-.PHONY: report test test-all lab lint doctor clean
+.PHONY: report test test-all replay lab lint doctor clean
 
 report: $(VENV)/.installed ## run every notebook and render outputs/report/index.html
 	$(BIN)/kokoro-nb report --jobs $(JOBS) $(PARAMETERS)
@@ -40,6 +41,15 @@ lint: $(VENV)/.installed-dev ## run the linter and the type checker
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Notebook 12's records, with ExecuTorch 0.7.0 and with what is here. PyTorch 2.8.0 brings several GB of CUDA libraries.
+REPLAYED := norm:portable block:xnnpack block_written_out:xnnpack inverse:portable inverse_contiguous:portable
+replay: $(VENV)/.installed ## make the records of notebook 12 anew, by hand: several GB
+	$(PYTHON) -m venv $(REPLAY) && $(REPLAY)/bin/python $(INSTALL) -r data/replay/requirements.txt
+	for place in executorch_0_7:$(abspath $(REPLAY)) today:$(abspath $(VENV)); do for one in $(REPLAYED); do \
+	  PYTHONPATH=. PATH=$${place#*:}/bin:$$PATH python -W ignore -m kokoro_nb diagnose --no-remedies \
+	    data/replay/targets.py:$${one%:*} --backend executorch-$${one#*:} \
+	    --json data/replay/$${place%:*}/$${one%:*}.json; case $$? in 0|1|3) ;; *) exit 1;; esac; done; done
 
 lab: $(VENV)/.installed ## open JupyterLab on the notebooks
 	$(BIN)/jupyter lab --notebook-dir=notebooks

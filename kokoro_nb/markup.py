@@ -145,8 +145,8 @@ def table(rows: Sequence[Mapping[str, Any]], caption: str = "") -> Fragment:
         more = ", ".join(one.name for part in parts[1:] for one in part[1:])
         tables = "".join(_html(part, "") for part in parts[1:])
         html += f'<details class="knb knb-more"><summary>More columns: {escape(more)}</summary>{tables}</details>'
-    lines = zip(*((one.name, *one.texts) for one in (first, *others)), strict=True)
-    return Fragment(html, "\n".join(map("\t".join, lines)))
+    lines = zip(*(one.aligned for one in (first, *others)), strict=True)
+    return Fragment(html, "\n".join("  ".join(cells).rstrip() for cells in lines))
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,6 +164,13 @@ class _Column:
         kind = ' class="knb-number"' if any(map(_is_number, values)) else wide
         cells = [f"<td{kind}>{_cell(value, text)}</td>" for value, text in zip(values, texts, strict=True)]
         return cls(name, texts, cells, kind, any(text in ORDER for text in texts))
+
+    @property
+    def aligned(self) -> list[str]:
+        """Its name and its texts, as wide as the widest: figures to the right."""
+        side = str.rjust if "number" in self.kind else str.ljust
+        width = max(map(len, (self.name, *self.texts)))
+        return [side(text, width) for text in (self.name, *self.texts)]
 
     @property
     def width(self) -> int:

@@ -106,20 +106,22 @@ def trace(
 
 
 def compare(reference: Any, candidate: Any, sr: int | None = None) -> Any:
-    """Compare a candidate with a reference: two tensors, two signals, or two folders of executed notebooks.
+    """Compare a candidate with a reference: tensors, signals, records, or folders of executed notebooks.
 
     Parameters
     ----------
     reference, candidate : array or path
-        Arrays of one shape; with `sr` they are audio. Paths: two WAV files, two NumPy files, or two folders of runs.
+        Arrays of one shape; with `sr` they are audio. Paths: two WAV files, two NumPy files, two JSON files of
+        ``kokoro-nb diagnose`` or ``inspect``, or two folders of runs.
     sr : int, optional
         Sampling rate in Hz: the arrays are signals, to be compared as such.
 
     Returns
     -------
-    Parity, Comparison or RunDifference
-        Of tensors: finite share, largest error, its share of the peak. Of audio: every metric with its unit. Of runs:
-        which checks changed, regressions first.
+    Parity, Comparison, RecordDifference or Difference
+        Of tensors: finite share, largest error, its share of the peak. Of audio: every metric with its unit. Of
+        records: the versions and operators that differ, and what is to blame. Of runs: which checks changed,
+        regressions first.
 
     Raises
     ------
@@ -146,21 +148,24 @@ def _compare_paths(reference: Path, candidate: Path) -> Any:
 
         return compare_runs(reference, candidate)
     kinds = {path.suffix.lower() for path in (reference, candidate)}
+    if kinds == {".json"}:
+        from kokoro_nb.studies.record_differences import compare_records
+
+        return compare_records(reference, candidate)
     if kinds == {".npy"}:
         import numpy as np
 
-        from kokoro_nb.traces.parity import compare as compare_tensors
-
-        return compare_tensors(*(_read(np.load, path) for path in (reference, candidate)))
+        return compare(_read(np.load, reference), _read(np.load, candidate))
     if kinds == {".wav"}:
-        from kokoro_nb.listening.comparison import compare_audio
         from kokoro_nb.listening.waveform import read_wav
 
         (first, rate), (second, other) = read_wav(reference), read_wav(candidate)
         if rate != other:
             raise InputError(f"{reference} has {rate} Hz and {candidate} {other} Hz; resample one of them.")
-        return compare_audio(first, second, rate)
-    raise InputError(f"{reference} and {candidate} cannot be compared; give two folders, two .wav or two .npy files.")
+        return compare(first, second, rate)
+    raise InputError(
+        f"{reference} and {candidate} cannot be compared; give two folders, two .wav, .npy or .json files."
+    )
 
 
 def _read(load: Any, path: Path) -> "np.ndarray":

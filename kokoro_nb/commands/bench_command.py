@@ -1,12 +1,13 @@
 """kokoro-nb bench: time, memory and error of exports, against eager PyTorch and against what the machine can do."""
 
 import argparse
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from kokoro_nb.benchmarks import DEFAULT_SUITES, SUITES
+from kokoro_nb.commands.json_file import PRINTED, give
+from kokoro_nb.markup import table
 
 if TYPE_CHECKING:
     from kokoro_nb.benchmarks.machine import Machine
@@ -43,48 +44,24 @@ def _bench(arguments: argparse.Namespace) -> int:
         from kokoro_nb.benchmarks.machine import this_machine
         from kokoro_nb.benchmarks.suite import BenchmarkOptions, run
     from kokoro_nb.reporting.versions import commit, versions
-    from kokoro_nb.storage import json_ready
 
     names = ("weights", "backends", "rounds", "limit", "seed", "tokens")
     options = {name: getattr(arguments, name) for name in names}
     label, suites = run(arguments.suite, BenchmarkOptions(lengths=arguments.seconds, **options))
-    if not arguments.json:
-        print(_text(this_machine(), label, suites))
-        return 0
     result: dict[str, Any] = {
         "weights": label,
         "parameters": {"suites": arguments.suite, "seconds": arguments.seconds, **options},
     }
     result |= {"machine": asdict(this_machine()), "versions": versions(), "commit": commit()}
-    tables = {name: [asdict(table) for table in each] for name, each in suites.items()}
-    print(json.dumps(json_ready({**result, "suites": tables}), indent=2))
+    tables = {name: [asdict(made) for made in each] for name, each in suites.items()}
+    text = _text(this_machine(), label, suites)
+    give(text, lambda: {**result, "suites": tables}, PRINTED if arguments.json else None)
     return 0
 
 
 def _text(machine: "Machine", label: str, suites: "Mapping[str, Sequence[BenchmarkTable]]") -> str:
     lines = [f"{machine.processor}, {machine.cores} cores; weights {label}"]
-    for table in (table for tables in suites.values() for table in tables):
-        lines += ["", table.caption, *_lines(table.rows)]
-        lines += [f"skipped {program}: {reason}" for program, reason in table.skipped.items()]
+    for made in (made for tables in suites.values() for made in tables):
+        lines += ["", made.caption, *([table(made.rows).text] if made.rows else [])]
+        lines += [f"skipped {program}: {reason}" for program, reason in made.skipped.items()]
     return "\n".join(lines)
-
-
-def _lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the rows below the names of their columns, text to the left and figures to the right."""
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    cells = [[_cell(row.get(name)) for name in names] for row in rows]
-    widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
-    figures = [any(isinstance(row.get(name), int | float) for row in rows) for name in names]
-    return [
-        "  ".join(
-            text.rjust(width) if right else text.ljust(width)
-            for text, width, right in zip(line, widths, figures, strict=True)
-        ).rstrip()
-        for line in ([names, *cells] if cells else [])
-    ]
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
-    return "" if value is None else str(value)

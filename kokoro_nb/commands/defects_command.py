@@ -1,13 +1,14 @@
 """kokoro-nb defects: which known defects the installed versions have, beside other versions, and reports of them."""
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kokoro_nb.storage import json_ready
+from kokoro_nb.commands.json_file import add_json, give
+from kokoro_nb.markup import table
+from kokoro_nb.traces.record import headed
 
 if TYPE_CHECKING:
     from kokoro_nb.defects.environments import ComparedDefect
@@ -23,7 +24,7 @@ def add(commands: Any) -> None:
     defects.add_argument(
         "--reports", type=Path, metavar="DIR", help="write a report for each that stands in the newest versions"
     )
-    defects.add_argument("--json", action="store_true", help="as JSON")
+    add_json(defects)
     defects.set_defaults(command=_defects)
 
 
@@ -39,33 +40,21 @@ def _defects(arguments: argparse.Namespace) -> int:
         require_own(arguments.reports, STATE, "reports", "folder")  # before minutes of work
     environments = [environment(python) for python in (sys.executable, *arguments.python)]
     compared = compare_environments(chosen, environments, lambda sentence: print(sentence, file=sys.stderr, flush=True))
-    if arguments.json:
-        print(json.dumps(json_ready([each.as_dict() for each in compared]), indent=2))
-    else:
-        _print(compared)
+    about = {"defects": [each.as_dict() for each in compared]}
+    give(_text(compared), lambda: headed("defects/1", **about), arguments.json)
     if arguments.reports:
         written = write_reports(compared, arguments.reports)
         print(f"{arguments.reports}: {len(written)} reports, and {STATE}", file=sys.stderr)
     return 0
 
 
-def _print(compared: "Sequence[ComparedDefect]") -> None:
-    places = compared[0].environments
-    for number, place in enumerate(places, 1):
-        print(f"{number}: {place.python}, Python {place.version}, {place.system}")
-    heads = ["defect", *(f"{number}: version, state" for number in range(1, len(places) + 1)), "advice"]
-    rows = [
-        [
-            each.defect.name,
-            *(f"{label or '-'} {one.outcome}" for label, one in zip(each.labels(), each.outcomes, strict=True)),
-            each.advice,
-        ]
-        for each in compared
-    ]
-    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-    for row in (heads, *rows):
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+def _text(compared: "Sequence[ComparedDefect]") -> str:
+    places = [f"{n}: {place.python}, Python {place.version}" for n, place in enumerate(compared[0].environments, 1)]
+    rows, reasons = [], []
     for each in compared:
-        for number, one in enumerate(each.outcomes, 1):
-            if one.reason:
-                print(f"{each.defect.name} in {number}, {one.outcome}: {one.reason}")
+        row = {"defect": each.defect.name}
+        for n, (label, one) in enumerate(zip(each.labels(), each.outcomes, strict=True), 1):
+            row[f"{n}: version, state"] = f"{label or '-'} {one.outcome}"
+            reasons += [f"{each.defect.name} in {n}, {one.outcome}: {one.reason}"] if one.reason else []
+        rows.append({**row, "advice": each.advice})
+    return "\n".join([*places, table(rows).text, *reasons])

@@ -1,12 +1,12 @@
 """kokoro-nb diagnose: name the operators of an export that are wrong."""
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from kokoro_nb.commands.json_file import add_json, give
 from kokoro_nb.errors import InputError
 
 EPILOG = """\
@@ -65,7 +65,7 @@ def add(commands: Any) -> None:
     )
     diagnose.add_argument("--fault", action="append", default=[], metavar="SPEC", help="plant kind/seed@operator first")
     diagnose.add_argument("--no-remedies", action="store_true", help="do not try what cures it, which exports again")
-    diagnose.add_argument("--json", action="store_true", help="as JSON")
+    add_json(diagnose)
     diagnose.add_argument("--html", type=Path, metavar="FILE", help="write the diagnosis as an HTML page")
     diagnose.add_argument("--bundle", type=Path, metavar="DIR", help="write what reproduces the culprit alone")
     diagnose.set_defaults(command=_diagnose)
@@ -78,6 +78,7 @@ def _diagnose(arguments: argparse.Namespace) -> int:
     from kokoro_nb.backends import backend
     from kokoro_nb.backends.base import running
     from kokoro_nb.inspection import diagnose
+    from kokoro_nb.inspection.result_record import result_record
     from kokoro_nb.models.patches import EXPORT_PATCHES
     from kokoro_nb.reporting.needs import DIAGNOSIS, require_memory
     from kokoro_nb.storage import read_arrays
@@ -106,10 +107,8 @@ def _diagnose(arguments: argparse.Namespace) -> int:
     if given.html:
         found.save_html(given.html)
     unwritten = _bundled(found, given.bundle) if given.bundle else ""
-    if given.json:
-        print(json.dumps({"target": target.label, "planted": given.fault, **found.as_dict()}, indent=2))
-    else:
-        print("\n".join([target.label, *(f"planted: {fault}" for fault in given.fault), str(found)]))
+    text = "\n".join([target.label, *(f"planted: {fault}" for fault in given.fault), str(found)])
+    give(text, lambda: result_record(found, target.label, planted=given.fault), given.json)
     if unwritten:
         print(f"kokoro-nb: no bundle was written: {unwritten}", file=sys.stderr)
     return found.exit_status

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kokoro_nb.commands.inspect_process import LIBRARIES, MEMORY, apart
+from kokoro_nb.commands.json_file import add_json, give
 from kokoro_nb.errors import InputError
 from kokoro_nb.storage import read_arrays
 
@@ -53,16 +54,18 @@ def add(commands: Any) -> None:
         "--other-python",
         metavar="PYTHON",
         type=Path,
-        help="interpreter of an environment with another version of onnxruntime, on which the file is run as well",
+        help="interpreter of an environment with another version of the runtime, in which the file is inspected too",
     )
     inspect.add_argument(
         "--memory", metavar="GB", type=float, default=MEMORY, help=f"most that it may take (default: {MEMORY:g} GB)"
     )
     inspect.add_argument("--worst", metavar="N", type=int, default=0, help="print the N nodes furthest off as well")
+    add_json(inspect)
     inspect.set_defaults(command=_inspect)
 
 
 def _inspect(arguments: argparse.Namespace) -> int:
+    from kokoro_nb.inspection.result_record import result_record
     from kokoro_nb.markup import table
 
     request = {
@@ -76,11 +79,10 @@ def _inspect(arguments: argparse.Namespace) -> int:
     if not arguments.memory > 2 * LIBRARIES:
         raise InputError(f"With {arguments.memory:g} GB no runtime starts; give --memory more than {2 * LIBRARIES:g}.")
     report = apart(request, memory=arguments.memory)
-    print(report)
-    if arguments.worst:
-        print(table([judgement.row() for judgement in report.worst(arguments.worst)]).text)
-    if arguments.out:
-        print(f"  written to {arguments.out}")
+    text = [str(report)]
+    text += [table([judgement.row() for judgement in report.worst(arguments.worst)]).text] if arguments.worst else []
+    text += [f"  written to {arguments.out}"] if arguments.out else []
+    give("\n".join(text), lambda: result_record(report), arguments.json)
     return 1 if report.findings else 0
 
 

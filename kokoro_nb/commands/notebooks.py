@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
+from kokoro_nb.commands.json_file import add_json, give
 from kokoro_nb.errors import InputError
 from kokoro_nb.storage import atomic
 
@@ -52,10 +53,10 @@ def add(commands: Any) -> None:
     clean = commands.add_parser("clean", help="remove the exports that are saved in the cache")
     clean.set_defaults(command=_clean)
 
-    compare = commands.add_parser("compare", help="what changed between two runs, regressions first")
-    compare.add_argument("before", type=Path, metavar="RUN_A", help="folder of runs, such as a copy of outputs/run")
-    compare.add_argument("after", type=Path, metavar="RUN_B", help="the other one")
-    compare.add_argument("--json", action="store_true", help="as JSON")
+    compare = commands.add_parser("compare", help="what changed between two runs or records")
+    compare.add_argument("before", type=Path, metavar="A", help="folder of runs, or a .json of diagnose or inspect")
+    compare.add_argument("after", type=Path, metavar="B", help="the other one")
+    add_json(compare)
     compare.set_defaults(command=_compare)
 
 
@@ -112,19 +113,14 @@ def _clean(_: argparse.Namespace) -> int:
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    from kokoro_nb.reporting.run_differences import compare_runs
+    from kokoro_nb.traces.record import headed
+    from kokoro_nb.verbs import compare
 
-    found = compare_runs(arguments.before, arguments.after)
-    rows = [change.as_dict() for change in found.changes]
-    if arguments.json:
-        print(json.dumps({"count": found.count(), "changes": rows, "settings": found.settings}, indent=2))
-        return int(found.regressed)
-    for row in rows:
-        where = ", ".join(filter(None, (row["notebook"], row["backend"], row["tap"])))
-        print(f"{row['change']}: {row['statement']} ({where})\n    {row['before']} -> {row['after']}")
-    for name, old, new in found.settings:
-        print(f"{name}: {old} -> {new}")
-    print(", ".join(f"{number} {kind}" for kind, number in found.count().items()))
+    if {arguments.before.suffix, arguments.after.suffix} - {".json", ""}:
+        raise InputError("Two folders of runs or two .json files of records are compared; give these.")
+    found = compare(arguments.before, arguments.after)
+    about = {"settings": found.settings, "count": found.count(), "changes": [one.as_dict() for one in found.changes]}
+    give(found, lambda: headed("comparison/1", **about, blame=getattr(found, "blame", "")), arguments.json)
     return int(found.regressed)
 
 

@@ -1,12 +1,11 @@
 """kokoro-nb repair, validate-steps: the decoder on one backend."""
 
 import argparse
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kokoro_nb.commands.json_file import PRINTED, give
 from kokoro_nb.commands.quiet import import_models
-from kokoro_nb.storage import json_ready
 
 if TYPE_CHECKING:
     from kokoro.model import KModel
@@ -69,9 +68,8 @@ def _captured(arguments: argparse.Namespace) -> "tuple[KModel, Case]":
 
 def _print(rows: Sequence[Mapping[str, Any]], whole: object | None = None) -> None:
     """Print `whole` as JSON, or without it a line for each row."""
-    if whole is not None:
-        print(json.dumps(json_ready(whole), indent=2))
-        return
+    lines = []
     for row in rows:
         values = (f"{value:.3g}" if isinstance(value, float) else str(value) for value in row.values())
-        print("; ".join(f"{key} {value}" for key, value in zip(row, values, strict=True)))
+        lines.append("; ".join(f"{key} {value}" for key, value in zip(row, values, strict=True)))
+    give("\n".join(lines), lambda: whole, None if whole is None else PRINTED)

@@ -16,15 +16,16 @@ from kokoro_nb.inspection.formats import FORMATS
 from kokoro_nb.inspection.input_maker import MadeInputs
 from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.mended_file import MendedFile, float16_mend
-from kokoro_nb.inspection.other_version import OtherVersion, second_opinion
 from kokoro_nb.inspection.paired_values import OTHER
 from kokoro_nb.inspection.quantisation_budget import QuantisationBudget
 from kokoro_nb.inspection.quantised_mend import candidates, quantised_mend
 from kokoro_nb.inspection.references import Reference, opened
+from kokoro_nb.inspection.second_version import second_opinion, second_runtime
 from kokoro_nb.inspection.value_types import Tell
 from kokoro_nb.inspection.whole_file import AUDIBLE, has_halves
 from kokoro_nb.locate.culprit import Mechanism
 from kokoro_nb.markup import number
+from kokoro_nb.traces.record import sketched
 
 
 def inspect(
@@ -67,8 +68,8 @@ def inspect(
         The least level of the mended file's outputs over their error, dB. By default 20 dB in float16, and of a
         quantised file that over the noise of its rounded weights.
     other_python : path, optional
-        Interpreter of an environment with another version of ONNX Runtime: the file is run there as well, and where
-        that gives what float64 does, the version here is to blame.
+        Interpreter of an environment with another version of the runtime and what this package needs: the file is
+        inspected there as well, and where that gives what float64 does, the version here is to blame.
     tell : callable
         Is given a line on how far it is.
 
@@ -87,9 +88,9 @@ def inspect(
         raise InputError("Only an .onnx file that is run can be mended; give one, and leave --static out.")
     if level is not None and not 0 < level < float("inf"):
         raise InputError(f"The level of a mended file must be above 0 dB and finite; it is {level}.")
-    if other_python is not None and (static or path.suffix in FORMATS):
-        raise InputError("Only an .onnx file that is run can be run on another version; leave --other-python out.")
-    other = None if other_python is None else OtherVersion.of(other_python)
+    if other_python is not None and static:
+        raise InputError("Only a file that is run can be run on another version; leave --static or --other-python out.")
+    other = "" if other_python is None else second_runtime(other_python, path)
     program = opened(path)
     give_back_memory()
     tell("it was read")
@@ -99,11 +100,10 @@ def inspect(
     made = program.given(inputs) if inputs is not None else _inputs(program, reference)
     tell("its inputs are there")
     seen = program.examined(made.arrays, seconds, tell)
-    report = program.report(made, seen, tell)
-    if other is not None:
-        found, notes = second_opinion(seen, report.findings, other, report.runtime)
-        report = replace(report, findings=found, notes=(*report.notes, *notes))
-        tell(f"the file ran on {other.label}")
+    given = tuple(sketched(value, name=name) for name, value in made.arrays.items())
+    report = replace(program.report(made, seen, tell), given=given)
+    if other_python is not None:
+        report = second_opinion(report, other_python, other, made.arrays, tell)
     if reference is not None:
         known = reference.program(made.arrays)
         report = with_findings(report, PairedPrograms.of(known, program.compared(), made.arrays))

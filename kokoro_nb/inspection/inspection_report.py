@@ -50,6 +50,8 @@ class InspectionReport:
         The noise of the layers that are quantised.
     mended : MendedFile or None
         What the mended file was made by, if one was written.
+    given : tuple of mapping
+        What a record holds of each input: see `kokoro_nb.traces.record.sketched`. Empty where it was not run.
     """
 
     path: Path
@@ -64,6 +66,7 @@ class InspectionReport:
     foresight: tuple[HalfPrecisionNode, ...] = ()
     budget: QuantisationBudget = field(default_factory=QuantisationBudget)
     mended: MendedFile | None = None
+    given: tuple[Mapping[str, object], ...] = field(default=(), repr=False)
 
     @property
     def verdict(self) -> Verdict:

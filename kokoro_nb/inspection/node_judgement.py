@@ -17,6 +17,7 @@ from kokoro_nb.locate.rounding_bound import is_float, kept_wide, spacing
 from kokoro_nb.locate.rule_evidence import pattern
 from kokoro_nb.traces.operators import Operator
 from kokoro_nb.traces.parity import relative_difference
+from kokoro_nb.traces.statistics import describe
 
 Far = tuple[float, float, bool]
 WIDE = "right if float32 was kept before it"
@@ -48,6 +49,8 @@ class NodeOutputError:
         Elements beyond what rounding can do.
     pattern : str
         Which channels (axis 1) are wrong, in words.
+    rms : float
+        Root mean square of what is finite of it.
     """
 
     name: str
@@ -60,6 +63,7 @@ class NodeOutputError:
     ratio: float
     wrong: int
     pattern: str
+    rms: float = float("nan")
 
     @classmethod
     def of(cls, error: LocalError) -> "NodeOutputError":
@@ -67,7 +71,7 @@ class NodeOutputError:
         given, right = error.given.astype(np.float64), error.right.astype(np.float64)
         finite, sound = (float(np.isfinite(one).mean()) if one.size else float("nan") for one in (given, right))
         words = pattern(error.wrong, np.full(error.wrong.shape, np.nan)).words if error.wrong.any() else ""
-        about = error.error, error.peak, error.ratio, int(error.wrong.sum()), error.form or words
+        about = error.error, error.peak, error.ratio, int(error.wrong.sum()), error.form or words, describe(given).rms
         return cls(error.operator.name, np.dtype(error.dtype).name, given.shape, finite, sound, *about)
 
     @property

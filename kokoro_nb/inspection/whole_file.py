@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from kokoro_nb.inspection.value_types import Arrays, Value
 from kokoro_nb.locate.rounding_bound import is_float
 from kokoro_nb.markup import number
 from kokoro_nb.traces.parity import relative_difference
+from kokoro_nb.traces.record import sketched
 
 FLOOR = 2.0**-20  # of the peak: two orders of summation in float32
 TIMES = 16.0  # how many times the error that rounding makes of the whole file another way to run it may be off
@@ -59,6 +60,8 @@ class OutputSummary:
         Whether a second call gives the same bits.
     drawn : float or None
         Share of its variance that the random nodes make, from 0 to 1; None of a file without any.
+    sketch : mapping
+        What a record holds of its values: see `kokoro_nb.traces.record.sketched`.
     """
 
     name: str
@@ -71,6 +74,7 @@ class OutputSummary:
     threads: float | None = None
     again: bool | None = None
     drawn: float | None = None
+    sketch: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
 
     @classmethod
     def of(cls, name: str, array: np.ndarray, true: np.ndarray | None, **more: Any) -> "OutputSummary":
@@ -78,7 +82,7 @@ class OutputSummary:
         finite = float(np.isfinite(array.astype(np.float64)).mean()) if array.size else float("nan")
         apart = None if true is None else relative_difference(array, true)
         level = None if true is None else signal_to_noise(array, true)
-        return cls(name, array.dtype.name, array.shape, finite, apart, level, **more)
+        return cls(name, array.dtype.name, array.shape, finite, apart, level, sketch=sketched(array), **more)
 
 
 def signal_to_noise(value: np.ndarray, right: np.ndarray) -> float | None:

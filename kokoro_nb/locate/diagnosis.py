@@ -184,15 +184,6 @@ class Diagnosis:
         known = known_mechanism(self.ranked) if self.failure is None else known_failure(self.failure)
         return dict(json_ready({**found, "known": known}))
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return everything as plain values that JSON holds."""
-        found = {**self.row(), "failure": self.failure and str(self.failure), "supplied by kokoro_nb": self.supplied}
-        if self.investigation is not None:
-            found["trace"] = self.investigation.as_dict()
-        if self.bisection is not None:
-            found["searches"] = [self.bisection.as_dict()]
-        return dict(json_ready(found))
-
     def save_html(self, path: str | Path) -> Path:
         """Write the diagnosis as one HTML file that needs nothing else, and return its path."""
         return write_text(path, _page(self))

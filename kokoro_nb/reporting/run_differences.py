@@ -76,6 +76,14 @@ class Difference:
         found = Counter(change.kind for change in self.changes)
         return {kind: found[kind] for kind in get_args(Kind)} | {"same": self.same}
 
+    def __str__(self) -> str:
+        lines = []
+        for row in (change.as_dict() for change in self.changes):
+            where = ", ".join(filter(None, (row["notebook"], row["backend"], row["tap"])))
+            lines += [f"{row['change']}: {row['statement']} ({where})", f"    {row['before']} -> {row['after']}"]
+        lines += [f"{name}: {old} -> {new}" for name, old, new in self.settings]
+        return "\n".join([*lines, ", ".join(f"{number} {kind}" for kind, number in self.count().items())])
+
 
 def compare_runs(before: str | Path, after: str | Path) -> Difference:
     """Compare the findings of two folders of runs, ``outputs/run`` or a copy of it.

@@ -12,7 +12,6 @@ from kokoro_nb.reporting.localisation_figures import slices_map
 from kokoro_nb.reporting.style import CANDIDATES, DIFFERENCE, FAULT, INK, ON_WHITE, REFERENCE, compact, new_figure
 from kokoro_nb.studies.benchmarks import DecoderBenchmark, Profiles
 from kokoro_nb.studies.decoder_nan import PartsAlone, SlicesView
-from kokoro_nb.studies.executorch_0_7.replay_tables import Controls
 from kokoro_nb.studies.padding.padded_decoder import PaddedRun, PaddedRuns
 from kokoro_nb.studies.patching.conditioning import NoiseKinds
 from kokoro_nb.studies.patching.patch_effects import PatchEffects
@@ -91,17 +90,6 @@ def _spectrograms(result: PaddedRun, label: str, caption: str) -> Any:
     names = ("without padding", f"in {result.bucket} frames")
     title = caption or f"Noise '{result.kind}': {result.frames} valid frames"
     return figures.stft_spectrograms(result.plain, result.naive, SAMPLE_RATE, names, title, label)
-
-
-@drawn.register
-def _controls(result: Controls, label: str, caption: str) -> Any:
-    """12: the verdict on the first block, by patches and version."""
-    columns = list(next(iter(result.verdicts.values())))
-    cells = [
-        [f"{'pass' if verdict == 'right' else 'fail'}: {verdict}" for verdict in row.values()]
-        for row in result.verdicts.values()
-    ]
-    return heat_map(list(result.verdicts), columns, cells, caption or "The first block, by patches and version", label)
 
 
 @drawn.register

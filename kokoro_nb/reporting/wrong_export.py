@@ -33,7 +33,7 @@ def described(found: Diagnosis | Failure | SurveyRow, subject: str, note: str = 
     -------
     dict
         ``subject``, ``note``, ``bundle``; ``backend``, ``method``, ``why``, ``verdict``, ``statement``, ``output`` and
-        ``remedies`` as in `Diagnosis.as_dict`; ``excluded`` and ``next step``, where nothing is localised;
+        ``remedies`` as in `Diagnosis.row`; ``excluded`` and ``next step``, where nothing is localised;
         ``culprits``, the largest effect first, at most 8, and their ``count``; ``failure``, of an export that failed;
         ``known``, the known defect: its ``name``, ``title`` and ``threads``.
     """

@@ -12,10 +12,10 @@ from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.backends.signature import checked, example_inputs
 from kokoro_nb.errors import InputError, one_line
 from kokoro_nb.faults import Fault, plant
+from kokoro_nb.inspection.named_function import made_by
 from kokoro_nb.models.patches import EXPORT_PATCHES, PATCHES, patched, require_known
 from kokoro_nb.storage import read_arrays
 from kokoro_nb.studies.decoder import spoken_decoder
-from kokoro_nb.studies.named_function import made_by
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@ import pytest
 from onnx import helper, numpy_helper
 
 from kokoro_nb.__main__ import main
+from kokoro_nb.studies.record_differences import compare_records
+from kokoro_nb.traces.record import read_record
 
 MODULE = """
 import torch
@@ -44,7 +46,12 @@ def test_a_file_is_compared_with_a_module_and_the_node_is_named(gain, capsys):
 
 
 def test_a_healthy_file_exits_with_0_and_a_bad_one_with_a_sentence(gain, capsys):
-    assert main(["inspect", str(gain / "gain.onnx")]) == 0
+    assert main(["inspect", str(gain / "gain.onnx"), "--json", str(gain / "gain.json")]) == 0
+    found = read_record(gain / "gain.json")
+    assert [(one["name"], one["verdict"]) for one in found["operators"]] == [("/gain", "pass"), ("node", "pass")]
+    assert [(one["name"], one["shape"]) for one in found["inputs"] + found["outputs"]] == [("x", [3, 4]), ("y", [3, 4])]
+    assert compare_records(gain / "gain.json", gain / "gain.json").same == 3
+    assert "nothing wrong was found" in capsys.readouterr().out
     assert main(["inspect", str(gain / "voice.py")]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 

@@ -1,7 +1,7 @@
 """A runtime whose instance norm is the kernel of ExecuTorch 0.7.0, computed: every other operator is PyTorch's.
 
 Its sums begin with what the call before left in the memory (pytorch/executorch#17503), as ``op_native_batch_norm.cpp``
-of that version has it; the recorded replay of 0.7.0 in ``data/replay`` shows that this gives what that version gave.
+of that version has it; notebook 12 shows that this gives what the record of that version in ``data/replay`` holds.
 """
 
 from dataclasses import dataclass, field

@@ -1,6 +1,5 @@
 """Defects in other environments: what is said of each, and what a user is advised."""
 
-import json
 import sys
 
 import pytest
@@ -15,6 +14,7 @@ from kokoro_nb.defects.environments import (
 )
 from kokoro_nb.defects.other_environment import MARK
 from kokoro_nb.errors import InputError
+from kokoro_nb.traces.record import headed
 
 HAS = {"torch": "2.13.0", "numpy": "2.4.6", "safetensors": "0.8.0", "onnx": "1.23.2", "onnxscript": "0.7.2"}
 GELU, UNSIGNED = "torch_gelu_infinity", "onnx_verification_unsigned"
@@ -118,4 +118,5 @@ def test_what_is_said_of_a_defect(speaking, forms, outcome, reason):
     (found,) = compare_environments([defect(GELU)], [speaking(script)])
     assert found.outcomes[0].outcome == outcome
     assert reason in found.outcomes[0].reason
-    assert json.loads(json.dumps(found.as_dict()))["environments"][0]["outcome"] == outcome
+    record = headed("defects/1", defects=[found.as_dict()])
+    assert record["defects"][0]["environments"][0]["outcome"] == outcome

@@ -114,7 +114,7 @@ def test_an_export_that_fails_is_a_diagnosis():
 
 def test_it_is_written_as_json_and_as_a_page(tmp_path, healthy, faulty):
     found = diagnose(faulty, X, "eager", reference=healthy)
-    assert json.loads(json.dumps(found.as_dict(), allow_nan=False))["culprits"][0]["tap"] == ":exp"
+    assert json.loads(json.dumps(found.row(), allow_nan=False))["culprits"][0]["tap"] == ":exp"
     page = found.save_html(tmp_path / "found.html").read_text(encoding="utf-8")
     assert page.startswith("<!doctype html>")
     assert ":exp is the first operator that is wrong" in page
@@ -156,7 +156,7 @@ def test_without_tensors_it_has_every_figure(healthy, faulty):
     assert found.investigation.candidate.values
     assert light.investigation.candidate.values == light.investigation.reference.values == {}
     assert [error.given.size for error in light.investigation.errors] == [0] * len(found.investigation.errors)
-    assert light.as_dict() == found.as_dict()
+    assert light.row() == found.row()
     assert light.try_remedies().table() == found.table()
     untraced = diagnose(faulty, X, Delegated("delegated"), reference=healthy)
     assert untraced.without_tensors() is untraced

@@ -154,7 +154,7 @@ def test_a_cure_is_measured_and_the_defect_is_named():
     assert (remedy.kind, remedy.verdict) == ("other form", "pass")
     assert remedy.error_before == pytest.approx(2)
     assert remedy.error_after < 1e-6
-    assert found.as_dict()["remedies"][0]["output after (of peak)"] == remedy.error_after
+    assert found.row()["remedies"][0]["output after (of peak)"] == remedy.error_after
     assert "remedy: :atan2 is written in another form" in str(found)
     text = repr(card(found))
     for said in (

@@ -109,8 +109,8 @@ def logged_run(
             if done.status == -signal.SIGABRT:
                 how = f"was aborted, perhaps because its buffer of {size} bytes is too small"
             raise RuntimeError(f"The process that traced {program.name} {how}: {done.stderr.strip()}")
-        buffer = np.fromfile(folder / TENSORS, np.uint8)
         events = _logged(folder / EVENTS)
+        buffer = np.fromfile(folder / TENSORS, np.uint8) if events else np.empty(0, np.uint8)
         logged = {number: [_tensor(buffer, one) for one in tensors] for number, tensors in events.items()}
         return LoggedRun(_stored(folder / OUTPUTS), logged, _stored(folder / AGAIN) if again else [])
 
@@ -121,14 +121,17 @@ def _stored(path: Path) -> list[np.ndarray]:
 
 
 def _logged(path: Path) -> dict[int, list[Any]]:
-    """Return the tensors that each instruction of the outermost chain logged, in order; none if they cannot be read."""
+    """Return the tensors that each instruction of the outermost chain logged, in order; none if they cannot be read.
+
+    What ExecuTorch's tracer writes of a float16 tensor is damaged, and the wheel of 0.7 was built without a tracer.
+    """
     from executorch.devtools.etdump.serialize import deserialize_from_etdump_flatcc
 
     found: dict[int, list[Any]] = {}
     try:
         with quietly():
             runs = deserialize_from_etdump_flatcc(path.read_bytes()).run_data
-    except (subprocess.CalledProcessError, TypeError):  # what ExecuTorch's tracer writes of a float16 tensor is damaged
+    except (subprocess.CalledProcessError, FileNotFoundError, TypeError):
         return {}
     for run in runs:
         for event in (event.debug_event for event in run.events or () if event.debug_event is not None):

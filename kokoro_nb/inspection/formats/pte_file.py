@@ -72,13 +72,14 @@ class PteFile(PteInstructions, CapturedProgram):
 
             try:
                 whole = deserialize_pte_binary(data)
-                program, held = whole.program, whole.named_data
+                with_data = hasattr(whole, "program")  # ExecuTorch 0.7 returns the program alone
+                program, held = (whole.program, whole.named_data) if with_data else (whole, None)
             except Exception as error:  # of any type, by what is damaged
                 raise InputError(f"{path} is cut off or damaged: {one_line(error)}.") from error
         if not program.execution_plan or len(program.execution_plan[0].chains) != 1:
             raise InputError(f"{path} holds no method of one chain of instructions.")
-        entries = {} if held is None else held.pte_data
-        named = {name: bytes(held.buffers[one.buffer_index]) for name, one in entries.items()}
+        entries = () if held is None else held.pte_data.items()
+        named = {name: bytes(held.buffers[one.buffer_index]) for name, one in entries}  # type: ignore[union-attr]
         found = cls(program, named, path)
         try:
             _ = found.facts, found.compared()

@@ -1,8 +1,16 @@
 """12 asks which kernel of ExecuTorch 0.7.0 made the decoder's output NaN, why, and what of it is left today.
 
-Both versions executed the same trials once; `replays` reads what was recorded of either.
+`make replay` diagnosed the parts of ``data/replay/targets.py`` with either version; the records lie beside them.
 """
 
-from kokoro_nb.studies.executorch_0_7 import replay_plan as plan
-from kokoro_nb.studies.executorch_0_7.replay_record import RIGHT
-from kokoro_nb.studies.executorch_0_7.replay_tables import replays
+from pathlib import Path
+
+from kokoro_nb.cache_keys import DATA
+from kokoro_nb.traces.record import read_record
+
+WEIGHTS = "narrow (random, seed 0)"
+
+
+def files(name: str) -> tuple[Path, Path]:
+    """Return the record of ExecuTorch 0.7.0 and today's of one target."""
+    return DATA / "replay" / "executorch_0_7" / f"{name}.json", DATA / "replay" / "today" / f"{name}.json"
