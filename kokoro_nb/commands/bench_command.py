@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kokoro_nb.benchmarks import DEFAULT_SUITES, SUITES
 
 if TYPE_CHECKING:
-    from kokoro_nb.benchmarks.machine import Machine
+    from kokoro_nb.benchmarks.interleaved import Machine
     from kokoro_nb.benchmarks.suite import BenchmarkTable
 
 
@@ -40,7 +40,7 @@ def _bench(arguments: argparse.Namespace) -> int:
     from kokoro_nb.backends.base import quietly
 
     with quietly():
-        from kokoro_nb.benchmarks.machine import this_machine
+        from kokoro_nb.benchmarks.interleaved import this_machine
         from kokoro_nb.benchmarks.suite import BenchmarkOptions, run
     from kokoro_nb.reporting.versions import commit, versions
     from kokoro_nb.storage import json_ready

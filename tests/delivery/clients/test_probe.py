@@ -6,9 +6,7 @@ import pytest
 
 from kokoro_nb.__main__ import main
 from kokoro_nb.delivery.clients.known_clients import CONTRACTS
-from kokoro_nb.delivery.clients.kokoro_coreml_client import Room
-from kokoro_nb.delivery.clients.probe import compare_reading, read_probe
-from kokoro_nb.delivery.clients.probe_programs import probe_program
+from kokoro_nb.delivery.clients.probe import compare_reading, probe_program, read_probe
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.waveform import write_wav
 
@@ -17,7 +15,7 @@ IDS = (0, 23, 177, 1, 1, 50, 0)
 
 @pytest.fixture(scope="module")
 def session():
-    return onnxruntime.InferenceSession(probe_program(CONTRACTS[0], Room()), providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(probe_program(CONTRACTS[0]), providers=["CPUExecutionProvider"])
 
 
 def _fed(session, ids=IDS, row=5, speed=0.8, voice=1, layout=777):
