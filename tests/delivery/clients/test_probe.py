@@ -108,4 +108,8 @@ def test_the_command_writes_a_probe_and_reads_what_was_made_of_it(session, tmp_p
     assert main(["probe", "sherpa-onnx", str(tmp_path / "probe")]) == 2
     assert main(["probe", "sherpa-onnx"]) == 2
     assert main(["probe", "sherpa", str(tmp_path / "other")]) == 2
-    assert "the nearest is sherpa-onnx" in capsys.readouterr().err
+    assert main(["probe", "fluidaudio", str(tmp_path / "other")]) == 2
+    said = capsys.readouterr().err
+    assert "the nearest is sherpa-onnx" in said
+    assert "There is no probe for fluidaudio 0.15" in said
+    assert not (tmp_path / "other").exists()
