@@ -1,10 +1,13 @@
 """Programs timed in turn, so that what slows the machine for a while slows all of them; their ratios are compared."""
 
 import os
+import platform
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -269,3 +272,50 @@ def _seconds(call: Call, clock: Callable[[], float]) -> float:
     start = clock()
     call()
     return clock() - start
+
+
+_CPUINFO = Path("/proc/cpuinfo")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a ratio is of.
+
+    Attributes
+    ----------
+    processor : str
+        As it calls itself.
+    architecture, system : str
+        ``x86_64``, ``Linux``.
+    cores : int
+        Those that this process may use.
+    """
+
+    processor: str
+    architecture: str
+    system: str
+    cores: int
+
+
+def this_machine() -> Machine:
+    """Return the machine that this process runs on."""
+    named = _linux_name() or _macos_name() or platform.processor() or platform.machine()
+    return Machine(named, platform.machine(), platform.system(), cores())
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _linux_name() -> str:
+    text = _CPUINFO.read_text(encoding="utf-8", errors="replace") if _CPUINFO.exists() else ""
+    names = (line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name"))
+    return next(names, "")
+
+
+def _macos_name() -> str:
+    if platform.system() != "Darwin":
+        return ""
+    command = ["sysctl", "-n", "machdep.cpu.brand_string"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()

@@ -15,7 +15,7 @@ from kokoro_nb.backends.executorch import ExecutorchProgram
 from kokoro_nb.backends.onnx import OnnxProgram
 from kokoro_nb.backends.signature import Arrays, checked
 from kokoro_nb.backends.tvm.tvm_backend import TvmProgram
-from kokoro_nb.benchmarks.families import FAMILIES, family, shares
+from kokoro_nb.benchmarks.work import FAMILIES, family, shares
 
 Event = tuple[str, tuple[int, ...], float]  # name of an operator, shape of its kernel if it is known, seconds
 _AROUND = "around the calls"

@@ -10,7 +10,7 @@ from kokoro_nb.commands.json_file import PRINTED, give
 from kokoro_nb.markup import table
 
 if TYPE_CHECKING:
-    from kokoro_nb.benchmarks.machine import Machine
+    from kokoro_nb.benchmarks.interleaved import Machine
     from kokoro_nb.benchmarks.suite import BenchmarkTable
 
 
@@ -41,7 +41,7 @@ def _bench(arguments: argparse.Namespace) -> int:
     from kokoro_nb.backends.base import quietly
 
     with quietly():
-        from kokoro_nb.benchmarks.machine import this_machine
+        from kokoro_nb.benchmarks.interleaved import this_machine
         from kokoro_nb.benchmarks.suite import BenchmarkOptions, run
     from kokoro_nb.reporting.versions import commit, versions
 

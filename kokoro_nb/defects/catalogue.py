@@ -3,14 +3,14 @@
 import importlib
 import importlib.metadata
 import pkgutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any, Literal, get_args
 
 from kokoro_nb.backends.base import quietly
-from kokoro_nb.defects import cases, repro, runners
+from kokoro_nb.defects import cases, repro
 from kokoro_nb.defects.defect_case import Defect
+from kokoro_nb.defects.runners import RUNNERS
 from kokoro_nb.errors import InputError
 
 State = Literal["present", "gone", "SKIP"]
@@ -84,18 +84,12 @@ def versions(packages: tuple[str, ...]) -> dict[str, str]:
     return {name: importlib.metadata.version(name) for name in packages if not repro.absent((name,))}
 
 
-def runner(defect: Defect) -> ModuleType | None:
-    """Return the module that exports and runs both forms of `defect`; None where a tool is called directly."""
-    return importlib.import_module(f"{runners.__name__}.{defect.runner}") if defect.runner else None
-
-
 def measure(defect: Defect) -> DefectMeasurement:
     """Run both forms of `defect` on what is installed."""
     absent = repro.absent(defect.packages)
     if absent:
         return DefectMeasurement(defect, absent=absent)
-    module = runner(defect)
-    run: Callable[..., Any] | None = None if module is None else module.run
+    run = RUNNERS[defect.runner][-1] if defect.runner else None
     with quietly():
         broken, mended = (repro.measure(defect, run, defect.inputs, form) for form in (False, True))
     return DefectMeasurement(defect, broken, mended)

@@ -1,17 +1,21 @@
 """A folder with a script that shows an error without this package; a known defect as one, for a bug report."""
 
+import ast
 import inspect
 import platform
 import re
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import save
 
 from kokoro_nb.defects import repro
-from kokoro_nb.defects.catalogue import DefectMeasurement, measure, runner, versions
+from kokoro_nb.defects.catalogue import DefectMeasurement, measure, versions
 from kokoro_nb.defects.defect_case import Defect
+from kokoro_nb.defects.runners import RUNNERS
 from kokoro_nb.errors import InputError
 from kokoro_nb.run_apart import run_apart
 from kokoro_nb.storage import atomic, require_own
@@ -19,6 +23,7 @@ from kokoro_nb.storage import atomic, require_own
 SCRIPT, REPORT = "repro.py", "REPORT.md"
 WAITED = 300  # seconds, for a script in a process of its own
 RUN = "    python repro.py\n    python repro.py --mended"
+_OURS = {"tool", "backends", "operators", "mechanism", "concerns", "whole"}  # of a case, for `catalogue` and `locate`
 _OWN = re.compile(r" \((the patch \w+|models\.[\w.]+)\)")  # a maintainer does not know our names
 
 
@@ -103,7 +108,7 @@ def write_bundle(defect: Defect, folder: str | Path, measured: DefectMeasurement
     InputError
         If `folder` cannot be written.
     """
-    found, module = measured or measure(defect), runner(defect)
+    found = measured or measure(defect)
     reproduce = [
         RUN,
         "The first exits with 1 while the defect is there and with 0 when it is gone, the second with 0. Both need "
@@ -112,17 +117,65 @@ def write_bundle(defect: Defect, folder: str | Path, measured: DefectMeasurement
     ]
     used = versions(tuple(dict.fromkeys((*defect.packages, "torch", "numpy"))))
     text = defect_report(defect, used, reproduce, found.broken, found.mended)
-    code = {repro.CASE: _code(defect), **({} if module is None else {repro.RUNNER: inspect.getsource(module)})}
+    code = {repro.CASE: bare_source(*case_parts(defect), end=f"case = {type(defect).__name__}()\n")}
+    if defect.runner:
+        code[repro.RUNNER] = runner_source(defect.runner)
     return write_shown(folder, SCRIPT, lambda draft: fill_case(draft, code, defect.inputs, text))
 
 
-def _code(defect: Defect) -> str:
-    """Return the source of the defect, with the classes that it is made of and what their modules import."""
-    classes = type(defect).__mro__[-2::-1]
-    lines = [line for each in classes for line in inspect.getsource(inspect.getmodule(each) or each).splitlines()]
-    imports = dict.fromkeys(line for line in lines if re.match(r"(import|from) (?!kokoro_nb)", line))
-    parts = ["\n".join(imports), *map(inspect.getsource, classes), f"case = {type(defect).__name__}()\n"]
-    return "\n\n".join(parts)
+def bare_source(*parts: Any, end: str) -> str:
+    """Return the source of classes and functions with the imports that it needs, without what only this package reads.
+
+    Parameters
+    ----------
+    *parts : type or callable
+        In the order in which they are to stand.
+    end : str
+        What stands below them.
+    """
+    text = "\n\n\n".join([*(_bare(inspect.getsource(part)) for part in parts), end])
+    used, found = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}, set()
+    for module in {part.__module__ for part in parts}:
+        for statement in ast.parse(inspect.getsource(import_module(module))).body:
+            given = [one for one in getattr(statement, "names", []) if (one.asname or one.name) in used]
+            if isinstance(statement, ast.Import):
+                found |= {f"import {ast.unparse(one)}" for one in given}
+            elif isinstance(statement, ast.ImportFrom) and not str(statement.module).startswith("kokoro_nb"):
+                found |= {f"from {statement.module} import {one.name}" for one in given}
+    return "\n".join(sorted(found)) + f"\n\n\n{text}"
+
+
+def runner_source(name: str) -> str:
+    """Return the source of one of `RUNNERS` by itself, as `repro` reads it."""
+    return bare_source(*RUNNERS[name], end=f"run = {RUNNERS[name][-1].__name__}\n")
+
+
+def _bare(source: str) -> str:
+    """Return the source of a class or a function without docstrings and fields of the catalogue."""
+    kept: dict[int, str | None] = dict(enumerate(re.sub(r"\bDefect\b", "ReproCase", source).splitlines(), 1))
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            gone = [
+                one for one in node.body if _name(one) in _OURS or (one is node.body[0] and ast.get_docstring(node))
+            ]
+            for one in gone:
+                first = min([one.lineno, *(each.lineno for each in getattr(one, "decorator_list", []))])
+                kept |= dict.fromkeys(range(first, (one.end_lineno or first) + 1))
+            if len(gone) == len(node.body):
+                kept[gone[0].lineno] = " " * gone[0].col_offset + "pass"
+    text = "\n".join(line for line in kept.values() if line is not None)
+    return re.sub(r"\n{3,}", "\n\n", re.sub(r":\n\n+", ":\n", text)).strip()
+
+
+def _name(statement: ast.stmt) -> str:
+    """Return the name that a statement of a class gives."""
+    target = getattr(statement, "targets", [getattr(statement, "target", None)])[0]
+    return getattr(statement, "name", getattr(target, "id", ""))
+
+
+def case_parts(defect: Defect) -> list[type]:
+    """Return the classes that a defect is made of, from the case that every one is."""
+    return [kind for kind in type(defect).__mro__[-2::-1] if kind is not Defect]
 
 
 def report_text(

@@ -1,5 +1,6 @@
 """The form of a known defect: what is wrong, the code that shows it, and a control; it needs torch and NumPy alone."""
 
+import inspect
 import re
 import signal
 import subprocess
@@ -13,13 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 
-class Defect:
-    """What a converter, a runtime or a debugging tool gets wrong; each defect is a subclass.
-
-    The subclass's docstring is its record: the title and, after an empty line, the cause, one sentence each; then, each
-    from the beginning of a line, ``Where:``, files and functions of the tool's source; ``Control:``, the control in
-    words; ``Varies:``, why another machine may not show it; ``Threads:``, public threads about this very defect,
-    ``owner/repository#number``, reports and changes that made or mend it.
+class ReproCase:
+    """What shows that something is wrong, by itself: two forms, inputs, and what is right.
 
     ``broken`` is the form that goes wrong and ``mended`` the control, a form that is equal in exact arithmetic: what a
     module computes of the inputs if there is a `runner`, else functions that call the tool. ``right`` gives what is
@@ -34,31 +30,70 @@ class Defect:
     error : str
         Regular expression of the exception that the defect consists of; empty if it gives a wrong result.
     runner : str
-        Module of `runners` that exports and runs ``broken`` and ``mended``; empty where the tool is called directly.
-    script : str
-        What `printed` runs, where a tool may end the process.
+        The one of `RUNNERS` that exports and runs ``broken`` and ``mended``; empty where the tool is called directly.
     inputs : dict
         Tensors by name, in the order in which both forms take them.
+    options : callable
+        The options that the runner gets for either form, of whether it is mended.
+    """
+
+    packages: tuple[str, ...]
+    limit = 0.0
+    error = ""
+    runner = ""
+    inputs: Mapping[str, Tensor]
+    broken: Callable[..., Any]
+    mended: Callable[..., Any]
+    options: Callable[[bool], dict[str, bool]] = staticmethod(lambda mended: {})
+
+    def right(self, *inputs: Any) -> Any:
+        """Return what is right, from inputs in float64; here PyTorch's result of the broken form."""
+        return self.module(False).double()(*inputs)
+
+    def module(self, mended: bool) -> nn.Module:
+        """Return a form as a module."""
+        form = inspect.getattr_static(self, "mended" if mended else "broken")  # it is no method of the case there
+        return type("Form", (nn.Module,), {"forward": form})()
+
+    def expected(self, inputs: Mapping[str, Tensor]) -> np.ndarray:
+        """Return what is right on these inputs."""
+        with torch.no_grad():
+            return np.asarray(self.right(*(x.double() if x.is_floating_point() else x for x in inputs.values())))
+
+    def seen(self, inputs: Mapping[str, Tensor], mended: bool, run: Callable[..., Any] | None) -> np.ndarray:
+        """Return what one of the forms gives on these inputs today; `run` is the runner's."""
+        if run is None:
+            return np.asarray((self.mended if mended else self.broken)(*inputs.values()))
+        return run(self.module(mended), inputs, **self.options(mended))[0]
+
+
+class Defect(ReproCase):
+    """What a converter, a runtime or a debugging tool gets wrong; each defect is a subclass.
+
+    The subclass's docstring is its record: the title and, after an empty line, the cause, one sentence each; then, each
+    from the beginning of a line, ``Where:``, files and functions of the tool's source; ``Control:``, the control in
+    words; ``Varies:``, why another machine may not show it; ``Threads:``, public threads about this very defect,
+    ``owner/repository#number``, reports and changes that made or mend it.
+
+    Attributes
+    ----------
+    tool : str
+        Its name.
     backends : tuple of str
         Beginnings of the names of backends that show it in a program that is traced there.
     operators : tuple of str
         The operators that it is about: ``instance_norm``.
     mechanism : str
         What happens in them, as `locate.culprit` names it; empty where the operator says enough.
+    concerns : callable
+        Whether the defect shows where one of its `operators` is called with these arguments, by name.
     """
 
     tool: str
-    packages: tuple[str, ...]
-    limit = 0.0
-    error = ""
-    runner = ""
     backends: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()
     mechanism = ""
-    inputs: Mapping[str, Tensor]
-    script: str
-    broken: Callable[..., Any]
-    mended: Callable[..., Any]
+    concerns: Callable[[Mapping[str, Any]], bool] = staticmethod(lambda arguments: True)
 
     @property
     def name(self) -> str:
@@ -85,40 +120,18 @@ class Defect:
         found = re.search(rf"^\s*{what}: (.*?){fields}", str(self.__doc__), re.MULTILINE | re.DOTALL)
         return " ".join(found[1].split()) if found else ""
 
+
+class ProcessDefect(Defect):
+    """A tool may end the process: `printed` runs ``script`` in one of its own."""
+
+    script: str
+
     def printed(self, *arguments: str) -> str:
         """Return what the case's `script` prints in a process of its own."""
         done = subprocess.run([sys.executable, "-c", self.script, *arguments], capture_output=True, text=True)
         if done.returncode not in (0, -signal.SIGABRT):  # which is how an assertion in C++ ends one
             raise RuntimeError(f"status {done.returncode}: {done.stderr[-300:]}")
         return done.stdout
-
-    def right(self, *inputs: Any) -> Any:
-        """Return what is right, from inputs in float64; here PyTorch's result of the broken form."""
-        return self.module(False).double()(*inputs)
-
-    def options(self, mended: bool) -> dict[str, bool]:
-        """Return the options that the runner gets for either form."""
-        return {}
-
-    def concerns(self, arguments: Mapping[str, Any]) -> bool:
-        """Return whether the defect shows where one of its `operators` is called with these arguments, by name."""
-        return True
-
-    def module(self, mended: bool) -> nn.Module:
-        """Return a form as a module."""
-        form = type(self).mended if mended else type(self).broken
-        return type("Form", (nn.Module,), {"forward": form})()
-
-    def expected(self, inputs: Mapping[str, Tensor]) -> np.ndarray:
-        """Return what is right on these inputs."""
-        with torch.no_grad():
-            return np.asarray(self.right(*(x.double() if x.is_floating_point() else x for x in inputs.values())))
-
-    def seen(self, inputs: Mapping[str, Tensor], mended: bool, run: Callable[..., Any] | None) -> np.ndarray:
-        """Return what one of the forms gives on these inputs today; `run` is the runner's."""
-        if run is None:
-            return np.asarray((self.mended if mended else self.broken)(*inputs.values()))
-        return run(self.module(mended), inputs, **self.options(mended))[0]
 
 
 class TanhGeluDefect(Defect):
@@ -127,14 +140,6 @@ class TanhGeluDefect(Defect):
     operators = ("gelu",)
     mechanism = "operator lowered as another"
 
-    def concerns(self, arguments: Mapping[str, Any]) -> bool:
-        """Return whether the approximation by tanh is asked for."""
-        return arguments.get("approximate") == "tanh"
-
-    def broken(self, x: Tensor) -> Tensor:
-        """Return gelu by tanh, as the tool is given it."""
-        return F.gelu(x, approximate="tanh")
-
-    def mended(self, x: Tensor) -> Tensor:
-        """Return the formula written out."""
-        return 0.5 * x * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (x + 0.044715 * x * x * x)))
+    concerns = staticmethod(lambda arguments: arguments.get("approximate") == "tanh")
+    broken = staticmethod(lambda x: F.gelu(x, approximate="tanh"))
+    mended = staticmethod(lambda x: 0.5 * x * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (x + 0.044715 * x * x * x))))

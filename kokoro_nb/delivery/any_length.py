@@ -16,11 +16,42 @@ from kokoro_nb.backends.executorch import DELEGATES
 from kokoro_nb.backends.signature import TensorSpec, as_array, named_outputs
 from kokoro_nb.delivery.contract import Part
 from kokoro_nb.delivery.open_programs import lowered_program, open_program, write_open_onnx
-from kokoro_nb.delivery.second_stage import Stage, second_stage
-from kokoro_nb.models.architecture import STYLE
-from kokoro_nb.models.complete import WholeTextStage
+from kokoro_nb.models.architecture import HARMONICS, SAMPLES_PER_FRAME, STYLE
 from kokoro_nb.models.padding import open_length
+from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.models.speaking import WholeTextStage
+from kokoro_nb.models.stages import DecoderStage, FromHarStage, ProsodyStage, SourceStage
 from kokoro_nb.models.static_buffers import part_of, widened
+
+Stage = tuple[str, nn.Module, dict[str, Tensor]]  # name, module, example inputs in the order of its forward
+
+
+def second_stage(model: Any, at_har: bool, frames: int, **length: Tensor) -> Iterator[Stage]:
+    """Yield each program for so many frames.
+
+    Parameters
+    ----------
+    model : kokoro.model.KModel
+    at_har : bool
+        Begin the decoder at `har`, with the source in a program of its own.
+    frames : int
+    **length : torch.Tensor
+        ``length``, shape (1,), int64, where the frames are room for fewer.
+    """
+    hidden, ref_s = model.predictor.text_encoder.d_model, torch.zeros(1, 2 * STYLE)
+    yield "prosody", ProsodyStage(model), {"en": torch.zeros(1, hidden + STYLE, frames), "ref_s": ref_s, **length}
+    curves = {name: torch.zeros(1, 2 * frames) for name in ("f0", "n")}
+    given = {"asr": torch.zeros(1, hidden, frames), **curves, "s": torch.zeros(1, STYLE)}
+    noise = {"harmonic_noise": torch.zeros(1, frames * SAMPLES_PER_FRAME, HARMONICS)}
+    if at_har:
+        source, pitch = SourceStage(model.decoder), {"f0": curves["f0"], **noise, **length}
+        yield "source", source, pitch
+        with torch.no_grad(), patched(model, EXPORT_PATCHES):
+            har = source(**pitch)
+        yield "decoder", FromHarStage(model.decoder), {**given, "har": har, **length}
+    else:
+        yield "decoder", DecoderStage(model.decoder), {**given, **noise, **length}
+
 
 HOST = "onnxruntime"  # takes any length in every program
 BOUNDED = "executorch-xnnpack"  # in the decoder, up to a length

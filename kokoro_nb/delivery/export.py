@@ -14,15 +14,14 @@ from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import META, TAPS, Artifact, Backend, Failure
 from kokoro_nb.backends.exported import export_program, output_specs
 from kokoro_nb.cache_keys import cache_key
-from kokoro_nb.delivery.any_length import BOUNDED, HOST, open_part, open_stages, takes_any_length
+from kokoro_nb.delivery.any_length import BOUNDED, HOST, Stage, open_part, open_stages, second_stage, takes_any_length
 from kokoro_nb.delivery.contract import FILE, SCHEMA, Contract, Part, is_whole, write_contract
-from kokoro_nb.delivery.second_stage import Stage, second_stage
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import MAX_PHONEMES, SAMPLE_RATE, SAMPLES_PER_FRAME, STYLE
-from kokoro_nb.models.complete import DurationStage
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import EXPORT_PATCHES, FAST_PATCHES, patched
 from kokoro_nb.models.phonemes import G2P
+from kokoro_nb.models.speaking import DurationStage
 from kokoro_nb.models.voices import load_voice
 from kokoro_nb.storage import atomic, cache_dir, require_own
 

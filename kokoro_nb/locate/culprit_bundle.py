@@ -14,8 +14,7 @@ from kokoro_nb.backends.segment import part
 from kokoro_nb.backends.signature import as_array
 from kokoro_nb.defects import finding_case, repro
 from kokoro_nb.defects.catalogue import versions
-from kokoro_nb.defects.defect_bundle import RUN, SCRIPT, fill_case, report_text, write_shown
-from kokoro_nb.defects.runners import coremltools, onnxruntime, tvm, xnnpack
+from kokoro_nb.defects.defect_bundle import RUN, SCRIPT, fill_case, report_text, runner_source, write_shown
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.output_error import worst_output
@@ -24,12 +23,12 @@ from kokoro_nb.traces.operators import CONSTANT, INPUT
 from kokoro_nb.traces.trace import Trace
 
 RUNNERS = {
-    "onnxruntime": (onnxruntime, ("onnx", "onnxscript", "onnxruntime")),
-    "executorch-xnnpack": (xnnpack, ("executorch",)),
-    "tvm": (tvm, ("apache-tvm",)),
-    "tvm-unfused": (tvm, ("apache-tvm",)),
-    "coreml-reference": (coremltools, ("coremltools",)),
-    "coreml-reference-float32": (coremltools, ("coremltools",)),
+    "onnxruntime": ("onnxruntime", ("onnx", "onnxscript", "onnxruntime")),
+    "executorch-xnnpack": ("xnnpack", ("executorch",)),
+    "tvm": ("tvm", ("apache-tvm",)),
+    "tvm-unfused": ("tvm", ("apache-tvm",)),
+    "coreml-reference": ("coremltools", ("coremltools",)),
+    "coreml-reference-float32": ("coremltools", ("coremltools",)),
 }
 ALLOWED = 16  # how many times PyTorch's own rounding on these inputs is allowed: one draw of it may be a small one
 
@@ -80,7 +79,7 @@ def write_finding_bundle(
     text = _report(culprit, packages, limit)
 
     def fill(draft: Path) -> None:
-        code = {repro.CASE: inspect.getsource(finding_case), repro.RUNNER: inspect.getsource(runner)}
+        code = {repro.CASE: inspect.getsource(finding_case), repro.RUNNER: runner_source(runner)}
         fill_case(draft, code, tensors, text)
         for file, cut in cuts.items():
             torch.export.save(cut.exported.program, draft / file)

@@ -3,7 +3,7 @@
 Padding is not neutral. AdaIN takes its mean and variance from whatever is in the buffer, the second direction of an
 LSTM begins in the padding, a convolution reads what its layer before made of it, and both ends of the STFT move. A
 stage or step that is given ``length``, int64 of shape (1,), gives for the valid part what it gives without padding,
-whatever stands behind it, and zeros behind: `stages`, `complete.DurationStage`, and `complete.CompleteStage`
+whatever stands behind it, and zeros behind: `stages`, `speaking.DurationStage`, and `speaking.CompleteStage`
 with ``exact=True``, which computes the lengths itself. Shapes are static and no operator's choice hangs on a value, so
 each exporter takes them, under any of the model's patches. One buffer serves every length from 1 token, or 2 frames, up
 to its size.

@@ -213,9 +213,7 @@ def chosen_patches(patches: str | Sequence[str] | None) -> tuple[str, ...]:
     named = [name.strip() for name in text.removeprefix("all but ").split(",") if name.strip()]
     if text in ("all", "none"):
         named = []
-    unknown = [name for name in named if name not in PATCHES]
-    if unknown:
-        raise InputError(f"There is no patch '{unknown[0]}'; give all, none, or names of {', '.join(PATCHES)}.")
+    require_known(named)
     if text == "all" or text.startswith("all but "):
         return tuple(name for name in EXPORT_PATCHES if name not in named)
     return tuple(named)

@@ -16,13 +16,11 @@ from kokoro.istftnet import Generator
 from kokoro.model import KModel
 from torch import Tensor
 
-from kokoro_nb.models import frame_cuts, noise, token_cuts
+from kokoro_nb.models import model_cuts, noise
 from kokoro_nb.models.architecture import HARMONICS, SAMPLE_RATE, SAMPLES_PER_FRAME, STYLE
-from kokoro_nb.models.complete import TextPart
 from kokoro_nb.models.padding import of_frames, open_length, within
-from kokoro_nb.models.speaking import FEATURES, NoiseOrigin, spread, width
-from kokoro_nb.models.stages import DecoderPart
-from kokoro_nb.models.steps import PipelineStep, ProsodyStep
+from kokoro_nb.models.speaking import FEATURES, NoiseOrigin, TextPart, spread, width
+from kokoro_nb.models.stages import DecoderPart, PipelineStep, ProsodyStep
 
 
 class AlbertStage(PipelineStep):
@@ -33,8 +31,8 @@ class AlbertStage(PipelineStep):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Return the hidden state, (1, tokens, width)."""
-        hidden = (attention_mask == 0).to(torch.float32) * token_cuts.HIDDEN  # coremltools has no where of two numbers
-        return token_cuts.attended(self.bert, input_ids, hidden)
+        hidden = (attention_mask == 0).to(torch.float32) * model_cuts.HIDDEN  # coremltools has no where of two numbers
+        return model_cuts.attended(self.bert, input_ids, hidden)
 
 
 class PostAlbertStage(PipelineStep):
@@ -53,10 +51,10 @@ class PostAlbertStage(PipelineStep):
         """Return durations before they are rounded, (1, tokens) frames, and both kinds of features."""
         padding = attention_mask == 0
         encoded = self.bert_encoder(bert_dur)
-        d = token_cuts.duration_features(self.duration_encoder, encoded, style_s, padding)
+        d = model_cuts.duration_features(self.duration_encoder, encoded, style_s, padding)
         x, _ = self.lstm(d)
         lasting = torch.sigmoid(self.duration_proj(x)).sum(dim=-1) / speed
-        return lasting, d, token_cuts.text_features(self.text_encoder, input_ids, padding)
+        return lasting, d, model_cuts.text_features(self.text_encoder, input_ids, padding)
 
 
 class SpreadStage(PipelineStep):
@@ -77,7 +75,7 @@ class PitchStage(ProsodyStep):
 
     def forward(self, en: Tensor, style_s: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         """Return pitch (Hz) and energy, (1, 2 * frames) each."""
-        return frame_cuts.prosody(self, en, style_s)
+        return model_cuts.prosody(self, en, style_s)
 
 
 class SourcesStage(PipelineStep):
@@ -87,28 +85,17 @@ class SourcesStage(PipelineStep):
     ----------
     origin, seed, samples
         Of the noise: see `TextToAudio`.
-    shows_har : bool
-        Return `har` as well, for a comparison number by number.
     """
 
     parts = ("f0_upsamp", "m_source", "stft", "noise_convs", "noise_res")
-    output_names: tuple[str, ...] = ("x_source_0", "x_source_1")  # type: ignore[misc]
+    output_names = ("x_source_0", "x_source_1")
     bank: Tensor
 
-    def __init__(
-        self,
-        generator: Generator,
-        origin: NoiseOrigin = "bank",
-        seed: int = 0,
-        samples: int = SAMPLE_RATE,
-        shows_har: bool = False,
-    ):
+    def __init__(self, generator: Generator, origin: NoiseOrigin = "bank", seed: int = 0, samples: int = SAMPLE_RATE):
         super().__init__(generator)
         source = torch.Generator().manual_seed(seed)
         self.register_buffer("bank", torch.randn(samples, HARMONICS, generator=source))
-        self.origin, self.shows_har = origin, shows_har
-        if shows_har:
-            self.output_names = (*self.output_names, "har")
+        self.origin = origin
 
     def forward(self, F0_curve: Tensor, style_timbre: Tensor) -> tuple[Tensor, ...]:
         """Return (1, channels, 20 * frames) and (1, channels, 120 * frames + 1)."""
@@ -118,10 +105,9 @@ class SourcesStage(PipelineStep):
         else:
             drawn = self.bank[torch.arange(samples) % self.bank.shape[0]][None]
         with open_length(self), noise.explicit(noise.of_harmonics(drawn)):
-            har = frame_cuts.harmonics(self, F0_curve)
+            har = model_cuts.harmonics(self, F0_curve)
         pairs = zip(self.noise_convs, self.noise_res, strict=True)
-        sources = tuple(block(convolution(har), style_timbre) for convolution, block in pairs)
-        return (*sources, har) if self.shows_har else sources
+        return tuple(block(convolution(har), style_timbre) for convolution, block in pairs)
 
 
 class VocoderStage(PipelineStep):
@@ -144,8 +130,8 @@ class VocoderStage(PipelineStep):
         style_timbre: Tensor,
     ) -> tuple[Tensor, Tensor]:
         """Return a mean, which the host ignores, and (1, channels, 120 * frames + 1)."""
-        x = frame_cuts.trunk(self, asr, F0_curve, N_pred, style_timbre)
-        x = frame_cuts.resonated(self, x, style_timbre, iter((x_source_0, x_source_1)))
+        x = model_cuts.trunk(self, asr, F0_curve, N_pred, style_timbre)
+        x = model_cuts.resonated(self, x, style_timbre, iter((x_source_0, x_source_1)))
         return x.mean().reshape(1), x
 
 
@@ -157,7 +143,7 @@ class TailStage(PipelineStep):
 
     def forward(self, x_pre: Tensor) -> Tensor:
         """Return the audio, (1, 600 * frames), 24 kHz, full scale 1."""
-        return frame_cuts.waveform(self, *frame_cuts.spectrum(self, self.conv_post(F.leaky_relu(x_pre))))
+        return model_cuts.waveform(self, *model_cuts.spectrum(self, self.conv_post(F.leaky_relu(x_pre))))
 
 
 TEXT = 512  # features of the text
@@ -190,7 +176,7 @@ class SizedDurations(TextPart):
             the second half of `ref_s`, and `ref_s`.
         """
         length = attention_mask.sum(dim=1)
-        lasting, d, t_en = token_cuts.predicted(self, input_ids, ref_s[:, STYLE:], speed, length=length)
+        lasting, d, t_en = model_cuts.predicted(self, input_ids, ref_s[:, STYLE:], speed, length=length)
         features, text = self.missing
         style = ref_s * 1.0  # coremltools takes no output that is an input under another name
         return lasting.to(torch.int32), F.pad(d, (0, features)), F.pad(t_en, (0, 0, 0, text)), ref_s[:, STYLE:], style
@@ -211,7 +197,7 @@ class SizedPitch(ProsodyStep):
     def forward(self, en: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         """Return pitch (Hz) and energy, (1, 2 * frames) each, of (1, 640, frames) and (1, 128)."""
         length = (en.abs().amax(dim=1) > 0).to(torch.int32).sum(dim=1)
-        return frame_cuts.prosody(self, _first(en, self.width), s, length)
+        return model_cuts.prosody(self, _first(en, self.width), s, length)
 
 
 class SizedTrunk(DecoderPart):
@@ -236,7 +222,7 @@ class SizedTrunk(DecoderPart):
         """
         with within(self, of_frames(asr.shape[-1], _count(mask))) as valid:
             asr, f0, n = (valid.zeroed(x) for x in (_first(asr, self.width), f0[:, 0], n_input[:, 0]))
-            return valid.zeroed(frame_cuts.trunk(self.decoder, asr, f0, n, ref_s[:, :STYLE]))
+            return valid.zeroed(model_cuts.trunk(self.decoder, asr, f0, n, ref_s[:, :STYLE]))
 
 
 class SizedGenerator(DecoderPart):
@@ -258,8 +244,8 @@ class SizedGenerator(DecoderPart):
         generator = self.decoder.generator
         with within(self, of_frames(x_pre.shape[-1] // 2, _count(mask[..., ::2]))) as valid:
             x_pre, har = valid.zeroed(x_pre), valid.zeroed(har)
-            x = frame_cuts.filtered(generator, x_pre, ref_s[:, :STYLE], har)
-            return frame_cuts.waveform(generator, *frame_cuts.spectrum(generator, x), valid)
+            x = model_cuts.filtered(generator, x_pre, ref_s[:, :STYLE], har)
+            return model_cuts.waveform(generator, *model_cuts.spectrum(generator, x), valid)
 
 
 def _first(x: Tensor, width: int) -> Tensor:

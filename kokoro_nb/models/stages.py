@@ -6,18 +6,247 @@ at `har`, the source's magnitude and phase, they can be compared number by numbe
 Every stage over frames takes ``length``, the number of valid frames, int64 of shape (1,), 2 or more. Given it, a buffer
 of static shape is exact for any length up to its size: the valid part is what it is without padding, whatever stands
 behind it, and zeros follow. Without it padding leaks into the valid part: AdaIN's statistics read it, for one.
+
+The steps of `chain` are the pipeline from token ids to audio in smaller modules. Those over tokens take the text's
+``attention_mask``, or ``length``, the number of its tokens, int64 of shape (1,), and are exact as the stages are.
 """
 
 from collections.abc import Mapping
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from kokoro.istftnet import Decoder, Generator
+from kokoro.model import KModel
 from torch import Tensor, nn
 
-from kokoro_nb.models import frame_cuts, noise
+from kokoro_nb.errors import InputError
+from kokoro_nb.models import model_cuts, noise
 from kokoro_nb.models.architecture import STYLE
 from kokoro_nb.models.padding import of_frames, within
-from kokoro_nb.models.steps import ExcitationStep, ProsodyStep, TransformStep, WaveformStep
+
+
+class PipelineStep(nn.Module):
+    """One step, which holds some `parts` of a model or of a part of it, so that functions written for that run on it.
+
+    Attributes
+    ----------
+    parts : tuple of str
+        Paths from what the step is made of; each is held under its last name.
+    output_names : tuple of str
+    """
+
+    parts: ClassVar[tuple[str, ...]] = ()
+    output_names: ClassVar[tuple[str, ...]]
+
+    def __init__(self, owner: Any = None):
+        super().__init__()
+        for path in self.parts:
+            setattr(self, path.rpartition(".")[2], attrgetter(path)(owner))
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Tell the type checker nothing about the parts, which belong to another class."""
+
+
+class TextEncoderStep(PipelineStep):
+    """The text encoder."""
+
+    output_names = ("t_en",)
+    parts = ("text_encoder",)
+
+    def forward(self, ids: Tensor, attention_mask: Tensor | None = None, length: Tensor | None = None) -> Tensor:
+        """Return text features, (1, hidden, tokens)."""
+        with model_cuts.over_text(self, ids.shape[1], attention_mask, length) as (_, _, padding):
+            return model_cuts.text_features(self.text_encoder, ids, padding)
+
+
+class BertStep(PipelineStep):
+    """BERT and the projection behind it."""
+
+    output_names = ("encoded",)
+    parts = ("bert", "bert_encoder")
+
+    def forward(self, ids: Tensor, attention_mask: Tensor | None = None, length: Tensor | None = None) -> Tensor:
+        """Return contextual features, (1, tokens, hidden)."""
+        with model_cuts.over_text(self, ids.shape[1], attention_mask, length) as (valid, mask, _):
+            return valid.zeroed(self.bert_encoder(model_cuts.contextual(self.bert, ids, mask)), axis=1)
+
+
+class DurationEncoderStep(PipelineStep):
+    """The duration encoder."""
+
+    output_names = ("d",)
+    parts = ("predictor.text_encoder",)
+
+    def forward(
+        self, encoded: Tensor, ref_s: Tensor, attention_mask: Tensor | None = None, length: Tensor | None = None
+    ) -> Tensor:
+        """Return features with style, (1, tokens, hidden + 128)."""
+        with model_cuts.over_text(self, encoded.shape[1], attention_mask, length) as (_, _, padding):
+            return model_cuts.duration_features(self.text_encoder, encoded, ref_s[:, STYLE:], padding)
+
+
+class DurationsStep(PipelineStep):
+    """The predictor of durations."""
+
+    output_names = ("pred_dur",)
+    parts = ("predictor.lstm", "predictor.duration_proj")
+
+    def forward(
+        self, d: Tensor, speed: Tensor, attention_mask: Tensor | None = None, length: Tensor | None = None
+    ) -> Tensor:
+        """Return durations, (1, tokens) int64, frames."""
+        with model_cuts.over_text(self, d.shape[1], attention_mask, length) as (valid, _, padding):
+            return model_cuts.durations(self, valid.zeroed(d, axis=1), speed, padding)
+
+
+class AlignmentStep(PipelineStep):
+    """Durations to the matrix that repeats each token."""
+
+    output_names = ("alignment",)
+
+    def __init__(self, frames: int):
+        super().__init__()
+        self.frames = frames
+
+    def forward(self, pred_dur: Tensor) -> Tensor:
+        """Return 0 and 1, (1, tokens, frames) float32."""
+        return model_cuts.alignment(pred_dur, self.frames).float()
+
+
+class ProsodyStep(PipelineStep):
+    """Pitch and energy."""
+
+    output_names = ("f0", "n")
+    parts = ("predictor.shared", "predictor.F0", "predictor.N", "predictor.F0_proj", "predictor.N_proj")
+
+    def forward(self, d: Tensor, alignment: Tensor, ref_s: Tensor) -> tuple[Tensor, Tensor]:
+        """Return pitch (Hz) and energy, (1, 2 * frames) each."""
+        return model_cuts.prosody(self, d.transpose(1, 2) @ alignment.to(d.dtype), ref_s[:, STYLE:])
+
+
+class DecoderInputsStep(PipelineStep):
+    """The rest of what the decoder is given."""
+
+    output_names = ("asr", "s")
+
+    def forward(self, t_en: Tensor, alignment: Tensor, ref_s: Tensor) -> tuple[Tensor, Tensor]:
+        """Return text features per frame, (1, hidden, frames), and the decoder's style, (1, 128)."""
+        return t_en @ alignment.to(t_en.dtype), ref_s[:, :STYLE] * 1.0
+
+
+class TrunkStep(PipelineStep):
+    """The decoder up to its generator."""
+
+    output_names = ("x",)
+    parts = ("F0_conv", "N_conv", "encode", "asr_res", "decode")
+
+    def forward(self, asr: Tensor, f0: Tensor, n: Tensor, s: Tensor) -> Tensor:
+        """Return the generator's input, (1, channels, 2 * frames)."""
+        return model_cuts.trunk(self, asr, f0, n, s)
+
+
+class ExcitationStep(PipelineStep):
+    """The harmonic source before its transform."""
+
+    output_names = ("excitation",)
+    parts = ("f0_upsamp", "m_source")
+
+    def forward(self, f0: Tensor, harmonic_noise: Tensor) -> Tensor:
+        """Return the signal, (1, 600 * frames)."""
+        with noise.explicit(noise.of_harmonics(harmonic_noise)):
+            return model_cuts.excitation(self, f0)
+
+
+class TransformStep(PipelineStep):
+    """The source's STFT."""
+
+    output_names = ("har_magnitude", "har_phase")
+    parts = ("stft",)
+
+    def forward(self, excitation: Tensor) -> tuple[Tensor, Tensor]:
+        """Return magnitude and phase (radians) of (1, samples): (1, 11, samples / 5 + 1) each."""
+        return self.stft.transform(excitation)
+
+
+class GeneratorStep(PipelineStep):
+    """The generator from `har` to its last convolution, the log magnitude and the phase before the sine."""
+
+    output_names = ("x_pre", "x_post")
+    parts = (
+        *("noise_convs", "noise_res", "ups", "reflection_pad", "resblocks", "conv_post"),
+        *("num_upsamples", "num_kernels"),
+    )
+
+    def forward(self, x: Tensor, s: Tensor, har_magnitude: Tensor, har_phase: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what enters the last convolution and what leaves it, (1, channels | 22, 120 * frames + 1)."""
+        x_pre = model_cuts.before_last(self, x, s, torch.cat([har_magnitude, har_phase], dim=1))
+        return x_pre, self.conv_post(x_pre)
+
+
+class SpectrumStep(PipelineStep):
+    """The exponential and the sine."""
+
+    output_names = ("spec", "phase")
+    parts = ("post_n_fft",)
+
+    def forward(self, x_post: Tensor) -> tuple[Tensor, Tensor]:
+        """Return magnitude and phase (radians), (1, 11, 120 * frames + 1) each."""
+        return model_cuts.spectrum(self, x_post)
+
+
+class WaveformStep(PipelineStep):
+    """The inverse STFT."""
+
+    output_names = ("audio",)
+    parts = ("stft",)
+
+    def forward(self, spec: Tensor, phase: Tensor) -> Tensor:
+        """Return the audio, (1, 600 * frames), 24 kHz, full scale 1."""
+        return model_cuts.waveform(self, spec, phase)
+
+
+def chain(model: KModel, frames: int) -> dict[str, PipelineStep]:
+    """Cut the whole pipeline into steps, in the order of computation.
+
+    Parameters
+    ----------
+    model : kokoro.model.KModel
+        Its parts are shared, not copied; patched as it is to be exported.
+    frames : int
+        Room for frames, 40 per second.
+
+    Returns
+    -------
+    dict
+        Name -> module. The parameters that its forward needs are names of `static_buffers.static_inputs` or of outputs
+        of earlier steps; its ``output_names`` are the names of its own.
+
+    Raises
+    ------
+    InputError
+        If `frames` is below 2: an instance norm has no variance over one.
+    """
+    if frames < 2:
+        raise InputError(f"The steps cannot compute {frames} frames; give a whole number above 1.")
+    generator = model.decoder.generator
+    return {
+        "text encoder": TextEncoderStep(model),
+        "bert": BertStep(model),
+        "duration encoder": DurationEncoderStep(model),
+        "durations": DurationsStep(model),
+        "alignment": AlignmentStep(frames),
+        "F0 and N": ProsodyStep(model),
+        "decoder inputs": DecoderInputsStep(),
+        "trunk": TrunkStep(model.decoder),
+        "source": ExcitationStep(generator),
+        "har": TransformStep(generator),
+        "generator": GeneratorStep(generator),
+        "spectrum": SpectrumStep(generator),
+        "audio": WaveformStep(generator),
+    }
 
 
 class DecoderPart(nn.Module):
@@ -38,7 +267,7 @@ class DecoderStage(DecoderPart):
         self, asr: Tensor, f0: Tensor, n: Tensor, s: Tensor, harmonic_noise: Tensor, length: Tensor | None = None
     ) -> Tensor:
         """Return the audio, (1, 600 * frames); `harmonic_noise` is (1, 600 * frames, 9), see `noise.Noise`."""
-        return frame_cuts.decoded(self.decoder, asr, f0, n, s, noise.of_harmonics(harmonic_noise), length)
+        return model_cuts.decoded(self.decoder, asr, f0, n, s, noise.of_harmonics(harmonic_noise), length)
 
 
 class SourceStage(DecoderPart):
@@ -49,7 +278,7 @@ class SourceStage(DecoderPart):
     def forward(self, f0: Tensor, harmonic_noise: Tensor, length: Tensor | None = None) -> Tensor:
         """Return `har`, (1, 22, 120 * frames + 1): 11 magnitudes, then 11 phases in radians."""
         with noise.explicit(noise.of_harmonics(harmonic_noise)):
-            return frame_cuts.harmonics(self.decoder.generator, f0, of_frames(f0.shape[-1] // 2, length))
+            return model_cuts.harmonics(self.decoder.generator, f0, of_frames(f0.shape[-1] // 2, length))
 
 
 class FromHarStage(DecoderPart):
@@ -80,7 +309,7 @@ class FromHarStage(DecoderPart):
         """
         with within(self, of_frames(asr.shape[-1], length)) as valid:
             asr, f0, n, har = (valid.zeroed(x) for x in (asr, f0, n, har))
-            return frame_cuts.from_har(self.decoder, asr, f0, n, s, har, valid)
+            return model_cuts.from_har(self.decoder, asr, f0, n, s, har, valid)
 
 
 class ProsodyStage(ProsodyStep):
@@ -95,13 +324,13 @@ class ProsodyStage(ProsodyStep):
         ----------
         en : torch.Tensor, shape (1, hidden + 128, frames)
             Features of the duration encoder, each token's repeated for as many frames as it lasts: ``d`` times the
-            matrix of `token_cuts.alignment`.
+            matrix of `model_cuts.alignment`.
         ref_s : torch.Tensor, shape (1, 256)
             Voice.
         length : torch.Tensor, shape (1,), int64, frames, optional
             How many frames are valid, 2 or more; what stands behind them is not read.
         """
-        return frame_cuts.prosody(self, en, ref_s[:, STYLE:], length)
+        return model_cuts.prosody(self, en, ref_s[:, STYLE:], length)
 
 
 class GeneratorStage(nn.Module):
@@ -113,7 +342,7 @@ class GeneratorStage(nn.Module):
 
     def forward(self, x: Tensor, s: Tensor, har: Tensor) -> Tensor:
         """Return the output of the last convolution, (1, 22, 120 * frames + 1)."""
-        return frame_cuts.filtered(self.generator, x, s, har)
+        return model_cuts.filtered(self.generator, x, s, har)
 
 
 def from_har_inputs(decoder: Decoder, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -151,9 +380,9 @@ def parts(decoder: Decoder, inputs: Mapping[str, Tensor]) -> dict[str, tuple[nn.
     source, excitation = SourceStage(decoder), ExcitationStep(generator)
     try:
         with torch.no_grad():
-            x = frame_cuts.trunk(decoder, *(inputs[name] for name in ("asr", "f0", "n", "s")))
+            x = model_cuts.trunk(decoder, *(inputs[name] for name in ("asr", "f0", "n", "s")))
             signal, har = excitation(**pitch), source(**pitch)
-            magnitude, phase = frame_cuts.spectrum(generator, frame_cuts.filtered(generator, x, s, har))
+            magnitude, phase = model_cuts.spectrum(generator, model_cuts.filtered(generator, x, s, har))
     finally:
         for hook in hooks:
             hook.remove()

@@ -9,7 +9,7 @@ from torch.nn.functional import pad
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
 from kokoro_nb.models.case import Case
-from kokoro_nb.models.complete import complete_inputs
+from kokoro_nb.models.speaking import complete_inputs
 
 
 @dataclass(frozen=True)

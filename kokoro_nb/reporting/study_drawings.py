@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kokoro_nb.benchmarks.families import shares
+from kokoro_nb.benchmarks.work import shares
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.reporting import charts, figures

@@ -6,9 +6,8 @@ import time
 import psutil
 import pytest
 
-from kokoro_nb.benchmarks import interleaved, machine
-from kokoro_nb.benchmarks.interleaved import PAUSE, in_turn, paired, ratio, spread, watched
-from kokoro_nb.benchmarks.machine import this_machine
+from kokoro_nb.benchmarks import interleaved
+from kokoro_nb.benchmarks.interleaved import PAUSE, in_turn, paired, ratio, spread, this_machine, watched
 from kokoro_nb.errors import InputError
 
 
@@ -100,5 +99,5 @@ def test_own_work_is_not_that_of_others():
 
 def test_this_machine_says_what_it_is(monkeypatch, tmp_path):
     assert this_machine().cores >= 1
-    monkeypatch.setattr(machine, "_CPUINFO", tmp_path / "cpuinfo")  # a system that says nothing
+    monkeypatch.setattr(interleaved, "_CPUINFO", tmp_path / "cpuinfo")  # a system that says nothing
     assert this_machine().processor

@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from kokoro_nb.benchmarks.families import CONV, ELEMENTWISE, LSTM, MATMUL, STFT, family
-from kokoro_nb.benchmarks.work import Ceilings, count
+from kokoro_nb.benchmarks.work import CONV, ELEMENTWISE, LSTM, MATMUL, STFT, Ceilings, count, family
 from tests.backends.small import First
 
 

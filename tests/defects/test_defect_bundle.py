@@ -1,6 +1,7 @@
 """A bundle, run in a process of its own: it exits with 1 while the defect is there, with 0 in its control."""
 
 import inspect
+import runpy
 import subprocess
 import sys
 
@@ -9,7 +10,8 @@ import torch
 from safetensors.torch import load_file
 
 from kokoro_nb.defects import DEFECTS, DefectMeasurement, defect, repro, write_bundle
-from kokoro_nb.defects.catalogue import runner, versions
+from kokoro_nb.defects.catalogue import versions
+from kokoro_nb.defects.defect_bundle import runner_source
 from kokoro_nb.errors import InputError
 
 # One of a tool, one of PyTorch alone and one with a runner; the others are slow, for each process imports a runtime.
@@ -51,10 +53,13 @@ def test_it_holds_the_code_and_the_numbers_that_were_measured(tmp_path, measured
     folder = write_bundle(known, tmp_path / "bundle", measured(name))
     files = ["REPORT.md", "case.py", "inputs.safetensors", "repro.py", "runner.py"]
     assert sorted(path.name for path in folder.iterdir()) == files
-    for file, module in {"runner.py": runner(known), "repro.py": repro}.items():
-        assert (folder / file).read_text(encoding="utf-8") == inspect.getsource(module)
-    for part in type(known).__mro__[:-1]:
-        assert inspect.getsource(part) in (folder / "case.py").read_text(encoding="utf-8")
+    assert (folder / "repro.py").read_text(encoding="utf-8") == inspect.getsource(repro)
+    assert (folder / "runner.py").read_text(encoding="utf-8") == runner_source("tvm")
+    namespace = runpy.run_path(str(folder / "case.py"))
+    assert type(namespace["case"]).__name__ == type(known).__name__
+    for form in ("broken", "mended"):
+        code = getattr(namespace["case"], form).__code__
+        assert (code.co_code, code.co_consts) == ((mine := getattr(known, form).__code__).co_code, mine.co_consts)
     stored = load_file(folder / "inputs.safetensors")
     assert set(stored) == set(known.inputs)
     for key, tensor in known.inputs.items():

@@ -6,9 +6,7 @@ from kokoro_nb.__main__ import main
 from kokoro_nb.defects import defect
 from kokoro_nb.defects import upstream_reports as reports
 from kokoro_nb.defects.environments import ComparedDefect, DefectOutcome, environment
-from kokoro_nb.defects.report_script import THERE
 from kokoro_nb.defects.repro import Figure
-from kokoro_nb.defects.runners import coremltools
 from kokoro_nb.errors import InputError
 
 UNSIGNED = "onnx_verification_unsigned"
@@ -39,7 +37,7 @@ def test_the_command_prints_columns_and_writes_reports(tmp_path, capsys, monkeyp
     text = (folder / f"{UNSIGNED}.md").read_text()
     assert [line[3:] for line in text.splitlines() if line.startswith("## ")] == list(SECTIONS)
     assert (folder / f"{UNSIGNED}.py").read_text() in text
-    assert THERE in text
+    assert reports.THERE in text
     assert text.endswith("## Related\n\n- owner/name#1\n- owner/name#22\n")
     assert "Right by the same measure: both cast to float before.\n" in text  # our patches are no one else's
     assert "off by more than 0 of the peak" in text  # its limit
@@ -52,7 +50,7 @@ def test_a_report_says_by_how_much_an_element_may_be_off_and_how_core_ml_is_judg
     monkeypatch.setattr(reports, "report_script", lambda known: "print('something else')\n")
     text = reports.upstream_report(_compared("coremltools_reciprocal", here)).text
     assert "off by more than 1e-05 of the peak" in text
-    assert f"## To reproduce\n\n{coremltools.HOW}\n" in text
+    assert f"## To reproduce\n\n{reports.MIL}\n" in text
     assert "- apple/coremltools#2773\n" in text
     text = reports.upstream_report(_compared("onnx_frozen_length", here)).text
     assert text.endswith("## Related\n\nNo thread about it is known to us.\n")

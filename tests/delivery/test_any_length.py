@@ -111,7 +111,7 @@ class QuickDecoder(torch.nn.Module):
 
 
 def test_what_is_longer_than_the_decoder_takes_is_cut(shallow, tmp_path, monkeypatch):
-    monkeypatch.setattr("kokoro_nb.delivery.second_stage.FromHarStage", QuickDecoder)
+    monkeypatch.setattr("kokoro_nb.delivery.any_length.FromHarStage", QuickDecoder)
     deliver(shallow, XNNPACK, tmp_path / "made")
     speaker = TwoStages(tmp_path / "made")
     assert (speaker.contract.parts["decoder"].backend, speaker.largest) == ("executorch-xnnpack", 160)

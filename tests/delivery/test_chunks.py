@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from kokoro_nb.delivery.chunks import cut, joined
+from kokoro_nb.delivery.pipeline import cut, joined
 from kokoro_nb.errors import InputError
 
 LONG = "ab cd ef, gh ij. kl mn? op"

@@ -5,10 +5,10 @@ import torch
 
 from kokoro_nb.backends.exported import export_program, snapshot
 from kokoro_nb.errors import InputError
-from kokoro_nb.models import noise, stages, token_cuts
+from kokoro_nb.models import model_cuts, noise, stages
 from kokoro_nb.models.case import capture
-from kokoro_nb.models.complete import CompleteStage, complete_inputs
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.models.speaking import CompleteStage, complete_inputs
 from kokoro_nb.models.static_buffers import widened
 from kokoro_nb.traces.parity import compare
 from tests.backends.small import present
@@ -95,10 +95,10 @@ def test_the_alignment_is_repeat_interleave():
     features = torch.randn(3, 20, generator=draw)
     expected = features.repeat_interleave(lasting[0], dim=1)
     total = expected.shape[1]
-    assert torch.equal(features @ token_cuts.alignment(lasting, total)[0].float(), expected)
-    longer = features @ token_cuts.alignment(lasting, total + 9)[0].float()
+    assert torch.equal(features @ model_cuts.alignment(lasting, total)[0].float(), expected)
+    longer = features @ model_cuts.alignment(lasting, total + 9)[0].float()
     assert torch.equal(longer, torch.nn.functional.pad(expected, (0, 9)))
-    assert torch.equal(features @ token_cuts.alignment(lasting, total - 9)[0].float(), expected[:, : total - 9])
+    assert torch.equal(features @ model_cuts.alignment(lasting, total - 9)[0].float(), expected[:, : total - 9])
 
 
 @pytest.mark.parametrize("exact", [False, True])

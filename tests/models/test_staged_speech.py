@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models import frame_cuts, speaking
+from kokoro_nb.models import model_cuts, speaking
 from kokoro_nb.models.kokoro import load_model
 from kokoro_nb.models.patches import patched
 from kokoro_nb.models.seven_stages import (
@@ -75,14 +75,16 @@ def chained():
         values["pred_dur"] = torch.round(values["duration"]).clamp(min=1).int()
         run(SpreadStage(), values["pred_dur"], values["d"], values["t_en"])
         run(PitchStage(model), values["en"], style)
-        run(SourcesStage(generator, shows_har=True), values["F0"], timbre)
+        read = generator.noise_convs[0].register_forward_pre_hook(lambda _, given: values.update(har=given[0]))
+        run(SourcesStage(generator), values["F0"], timbre)
+        read.remove()
         sources = (values[name] for name in ("x_source_0", "x_source_1"))
         run(VocoderStage(model), values["asr"], values["F0"], values["N"], *sources, timbre)
         run(TailStage(generator), values["x_pre"])
         whole = TextToAudio(model).eval()
         lasting, d, t_en = whole.text_features(ids, voice, speed)
         asr, f0, n = whole.frame_features(lasting, d, t_en, voice)
-        audio = frame_cuts.from_har(model.decoder, asr, f0, n, timbre, values["har"])
+        audio = model_cuts.from_har(model.decoder, asr, f0, n, timbre, values["har"])
     return values, {"pred_dur": lasting, "asr": asr, "F0": f0, "N": n, "audio": audio.reshape(1, -1)}
 
 

@@ -7,8 +7,8 @@ import torch
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import noise, stages
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.models.stages import chain
 from kokoro_nb.models.static_buffers import static_inputs
-from kokoro_nb.models.steps import chain
 
 FRAMES = 12
 

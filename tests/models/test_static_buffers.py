@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models import frame_cuts
+from kokoro_nb.models import model_cuts
 from kokoro_nb.models.static_buffers import EXTENTS, static_inputs, widened
 from tests.models.test_stages import run_chain
 
@@ -47,7 +47,7 @@ def test_every_input_grows_at_its_own_rate(narrow, narrow_case):
     assert (wide["asr"][..., 4:] == 2).all()
     assert (wide["har"][..., 481:] == 2).all()
     with torch.no_grad():
-        assert frame_cuts.trunk(narrow.model.decoder, *(wide[name] for name in ("asr", "f0", "n", "s"))).shape[2] == 12
+        assert model_cuts.trunk(narrow.model.decoder, *(wide[name] for name in ("asr", "f0", "n", "s"))).shape[2] == 12
 
 
 def test_too_little_room_and_an_unknown_input_are_refused(narrow_case):

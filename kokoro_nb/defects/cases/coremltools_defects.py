@@ -22,8 +22,7 @@ class ConverterDefect(Defect):
 class TraceDefect(ConverterDefect):
     """What the converter makes of a trace."""
 
-    def options(self, mended: bool) -> dict[str, bool]:
-        return {"traced": True}
+    options = staticmethod(lambda mended: {"traced": True})
 
 
 class CoremltoolsAtan2(ConverterDefect):
@@ -39,12 +38,8 @@ class CoremltoolsAtan2(ConverterDefect):
 
     operators = ("atan2",)
     inputs = {"y": torch.full((4,), 1e-9), "x": torch.tensor([1e-9, 2e-9, -1e-9, -2e-9])}
-
-    def broken(self, y: Tensor, x: Tensor) -> Tensor:
-        return torch.atan2(y, x)
-
-    def mended(self, y: Tensor, x: Tensor) -> Tensor:
-        return torch.atan2(y * 1e6, x * 1e6)
+    broken = staticmethod(lambda y, x: torch.atan2(y, x))
+    mended = staticmethod(lambda y, x: torch.atan2(y * 1e6, x * 1e6))
 
 
 class CoremltoolsFloat64Input(ConverterDefect):
@@ -66,11 +61,8 @@ class CoremltoolsFloat64Input(ConverterDefect):
         meta = getattr(arguments.get("self"), "meta", None) or {}
         return getattr(meta.get("val"), "dtype", None) == torch.float64
 
-    def broken(self, x: Tensor, whole: Tensor, part: Tensor) -> Tensor:
-        return x - torch.floor(x)
-
-    def mended(self, x: Tensor, whole: Tensor, part: Tensor) -> Tensor:
-        return part - torch.floor(part)
+    broken = staticmethod(lambda x, whole, part: x - torch.floor(x))
+    mended = staticmethod(lambda x, whole, part: part - torch.floor(part))
 
 
 class CoremltoolsInt(TraceDefect):
@@ -88,12 +80,8 @@ class CoremltoolsInt(TraceDefect):
     limit = 0.0
     error = "only 0-dimensional arrays can be converted to Python scalars"
     inputs = {"x": torch.arange(4.0)}
-
-    def broken(self, x: Tensor) -> Tensor:
-        return x.new_ones(x.shape) + x
-
-    def mended(self, x: Tensor) -> Tensor:
-        return torch.full_like(x, 1.0) + x
+    broken = staticmethod(lambda x: x.new_ones(x.shape) + x)
+    mended = staticmethod(lambda x: torch.full_like(x, 1.0) + x)
 
 
 class CoremltoolsLostWrite(TraceDefect):
@@ -115,8 +103,7 @@ class CoremltoolsLostWrite(TraceDefect):
         written[:, i[0]] = y
         return written
 
-    def mended(self, x: Tensor, i: Tensor, y: Tensor) -> Tensor:
-        return x.scatter(1, i, y)
+    mended = staticmethod(lambda x, i, y: x.scatter(1, i, y))
 
 
 class CoremltoolsMatrixVector(TraceDefect):
@@ -133,12 +120,8 @@ class CoremltoolsMatrixVector(TraceDefect):
     limit = 1e-6
     error = "list index out of range"
     inputs = {"x": torch.eye(3), "y": torch.arange(3.0)}
-
-    def broken(self, x: Tensor, y: Tensor) -> Tensor:
-        return x @ y
-
-    def mended(self, x: Tensor, y: Tensor) -> Tensor:
-        return (x * y).sum(1)
+    broken = staticmethod(lambda x, y: x @ y)
+    mended = staticmethod(lambda x, y: (x * y).sum(1))
 
 
 class CoremltoolsOperators(ConverterDefect):
@@ -155,12 +138,8 @@ class CoremltoolsOperators(ConverterDefect):
     limit = 0.0
     error = "Unsupported fx node"
     inputs = {"x": torch.linspace(-2, 2, 5), "half": torch.full((5,), 0.5)}
-
-    def broken(self, x: Tensor, half: Tensor) -> Tensor:
-        return torch.where(x > 0, x, 0.5)
-
-    def mended(self, x: Tensor, half: Tensor) -> Tensor:
-        return torch.where(x > 0, x, half)
+    broken = staticmethod(lambda x, half: torch.where(x > 0, x, 0.5))
+    mended = staticmethod(lambda x, half: torch.where(x > 0, x, half))
 
 
 class CoremltoolsPsnr(Defect):
@@ -188,8 +167,7 @@ class CoremltoolsPsnr(Defect):
     def mended(self, signal: Tensor, noisy: Tensor) -> list[float]:
         return self.broken(signal.ravel(), noisy.ravel())
 
-    def right(self, signal: Tensor, noisy: Tensor) -> list[float]:
-        return [10 * float(torch.log10(signal.square().max() / (noisy - signal).square().mean()))]
+    right = staticmethod(lambda x, noisy: [10 * float(torch.log10(x.square().max() / (noisy - x).square().mean()))])
 
 
 class CoremltoolsReciprocal(ConverterDefect):
@@ -205,12 +183,8 @@ class CoremltoolsReciprocal(ConverterDefect):
 
     operators = ("reciprocal",)
     inputs = {"x": torch.linspace(-1, 1, 16), "y": torch.full((16,), 0.01)}
-
-    def broken(self, x: Tensor, y: Tensor) -> Tensor:
-        return x * (1 / y)
-
-    def mended(self, x: Tensor, y: Tensor) -> Tensor:
-        return x / y
+    broken = staticmethod(lambda x, y: x * (1 / y))
+    mended = staticmethod(lambda x, y: x / y)
 
 
 class CoremltoolsRemainder(ConverterDefect):
@@ -227,16 +201,9 @@ class CoremltoolsRemainder(ConverterDefect):
 
     operators = ("remainder", "div", "floor_divide")
     inputs = {"x": torch.linspace(0, 40, 161)[:-1]}
-
-    def concerns(self, arguments: Mapping[str, Any]) -> bool:
-        """Return whether the divisor is 1."""
-        return arguments.get("other") in (1, 1.0)
-
-    def broken(self, x: Tensor) -> Tensor:
-        return x % 1
-
-    def mended(self, x: Tensor) -> Tensor:
-        return x - torch.floor(x)
+    concerns = staticmethod(lambda arguments: arguments.get("other") in (1, 1.0))
+    broken = staticmethod(lambda x: x % 1)
+    mended = staticmethod(lambda x: x - torch.floor(x))
 
 
 class CoremltoolsRsqrt(ConverterDefect):
@@ -252,12 +219,8 @@ class CoremltoolsRsqrt(ConverterDefect):
 
     operators = ("rsqrt",)
     inputs = {"x": torch.logspace(-12, 0, 13), "one": torch.ones(13)}
-
-    def broken(self, x: Tensor, one: Tensor) -> Tensor:
-        return one * torch.rsqrt(x)
-
-    def mended(self, x: Tensor, one: Tensor) -> Tensor:
-        return one / torch.sqrt(x)
+    broken = staticmethod(lambda x, one: one * torch.rsqrt(x))
+    mended = staticmethod(lambda x, one: one / torch.sqrt(x))
 
 
 class CoremltoolsTanhGelu(TanhGeluDefect, ConverterDefect):
@@ -284,11 +247,6 @@ class CoremltoolsTracedInfinity(ConverterDefect):
 
     limit = 0.0
     inputs = {"x": torch.tensor([-1.0, 0.0, 1.0, 2.0])}
-
-    def options(self, mended: bool) -> dict[str, bool]:
-        return {"traced": not mended}
-
-    def broken(self, x: Tensor) -> Tensor:
-        return torch.where(x > 0, torch.full((4,), float("-inf")), x)
-
+    options = staticmethod(lambda mended: {"traced": not mended})
+    broken = staticmethod(lambda x: torch.where(x > 0, torch.full((4,), float("-inf")), x))
     mended = broken

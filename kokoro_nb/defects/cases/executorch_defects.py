@@ -5,7 +5,7 @@ from math import inf, nan
 import torch
 from torch import Tensor, nn
 
-from kokoro_nb.defects.defect_case import Defect, TanhGeluDefect
+from kokoro_nb.defects.defect_case import Defect, ProcessDefect, TanhGeluDefect
 
 
 class ToolDefect(Defect):
@@ -15,7 +15,7 @@ class ToolDefect(Defect):
     packages = ("executorch",)
 
 
-class ExecutorchDebugBuffer(ToolDefect):
+class ExecutorchDebugBuffer(ToolDefect, ProcessDefect):
     """ExecuTorch ends the process where its buffer for intermediate outputs is too small.
 
     A tensor that does not fit fails an assertion in C++, which aborts: no exception can be caught, and nothing of the
@@ -50,8 +50,8 @@ print("lives")
     def mended(self, small: Tensor, large: Tensor) -> list[bool]:
         return self.broken(large, large)
 
-    def right(self, small: Tensor, large: Tensor) -> list[float]:
-        return [1.0]  # the process lives on, whether the call raises an exception or not
+    # the process lives on, whether the call raises an exception or not
+    right = staticmethod(lambda small, large: [1.0])
 
 
 class ExecutorchGapNan(ToolDefect):
@@ -71,11 +71,8 @@ class ExecutorchGapNan(ToolDefect):
 
         return SNRComparator().compare({((1,), reference): ((1,), output)}, {}, {})["gap"][0]
 
-    def mended(self, reference: Tensor, output: Tensor) -> list[float]:
-        return [float(10 * torch.log10(reference.square().mean() / (reference - output).square().mean()))]
-
-    def right(self, reference: Tensor, output: Tensor) -> list[float]:
-        return [nan]  # the signal-to-noise ratio of NaN
+    mended = staticmethod(lambda x, output: [float(10 * torch.log10(x.square().mean() / (x - output).square().mean()))])
+    right = staticmethod(lambda reference, output: [nan])  # the signal-to-noise ratio of NaN
 
 
 class ExecutorchGapRounded(ToolDefect):
@@ -100,8 +97,7 @@ class ExecutorchGapRounded(ToolDefect):
 
         return [MSEComparator().element_compare(reference, output)]
 
-    def right(self, reference: Tensor, output: Tensor) -> list[Tensor]:
-        return [(reference - output).square().mean()]
+    right = staticmethod(lambda reference, output: [(reference - output).square().mean()])
 
 
 class ExecutorchMissingOutput(ToolDefect):
@@ -125,8 +121,7 @@ class ExecutorchMissingOutput(ToolDefect):
     def mended(self, *references: Tensor) -> list[int]:
         return self.broken(*references, missing=0)
 
-    def right(self, *references: Tensor) -> list[int]:
-        return [len(references)]  # outputs that have to be judged
+    right = staticmethod(lambda *references: [len(references)])  # outputs that have to be judged
 
 
 class ExecutorchTapDeviation(ToolDefect):
@@ -151,8 +146,7 @@ class ExecutorchTapDeviation(ToolDefect):
     def mended(self, x: Tensor) -> list[Tensor]:
         return self.broken(x - x.mean())
 
-    def right(self, x: Tensor) -> list[Tensor]:
-        return [x.std(correction=0)]
+    right = staticmethod(lambda x: [x.std(correction=0)])
 
 
 class XnnpackDefect(Defect):
@@ -179,12 +173,8 @@ class XnnpackExpNan(XnnpackDefect):
     operators = ("exp",)
     mechanism = "operator lowered as another"
     inputs = {"x": torch.tensor([-1.0, 0.0, 1.0, nan] * 8)}
-
-    def broken(self, x: Tensor) -> Tensor:
-        return torch.exp(x)
-
-    def mended(self, x: Tensor) -> Tensor:
-        return torch.where(x == x, torch.exp(x), x)
+    broken = staticmethod(lambda x: torch.exp(x))
+    mended = staticmethod(lambda x: torch.where(x == x, torch.exp(x), x))
 
 
 class XnnpackLogLarge(XnnpackDefect):
@@ -199,12 +189,8 @@ class XnnpackLogLarge(XnnpackDefect):
     """
 
     inputs = {"x": torch.tensor([1.0, 10.0, 1e38, 3e38] * 8)}
-
-    def broken(self, x: Tensor) -> Tensor:
-        return torch.log(x)
-
-    def mended(self, x: Tensor) -> Tensor:
-        return torch.log(x * 0.25) + 1.3862943611198906
+    broken = staticmethod(lambda x: torch.log(x))
+    mended = staticmethod(lambda x: torch.log(x * 0.25) + 1.3862943611198906)
 
 
 class XnnpackMaximumNan(XnnpackDefect):
@@ -223,12 +209,8 @@ class XnnpackMaximumNan(XnnpackDefect):
     mechanism = "operator lowered as another"
     limit = 0.0
     inputs = {"x": torch.tensor([-1.0, 0.0, 1.0, nan] * 8), "y": torch.zeros(32)}
-
-    def broken(self, x: Tensor, y: Tensor) -> Tensor:
-        return torch.maximum(x, y)
-
-    def mended(self, x: Tensor, y: Tensor) -> Tensor:
-        return torch.where(x == x, torch.maximum(x, y), x)
+    broken = staticmethod(lambda x, y: torch.maximum(x, y))
+    mended = staticmethod(lambda x, y: torch.where(x == x, torch.maximum(x, y), x))
 
 
 class XnnpackRsqrtZero(XnnpackDefect):
@@ -245,12 +227,8 @@ class XnnpackRsqrtZero(XnnpackDefect):
     operators = ("rsqrt",)
     mechanism = "division by zero"
     inputs = {"x": torch.tensor([0.0, 1e-30, 1.0, 4.0] * 8)}
-
-    def broken(self, x: Tensor) -> Tensor:
-        return torch.rsqrt(x)
-
-    def mended(self, x: Tensor) -> Tensor:
-        return 1 / torch.sqrt(x)
+    broken = staticmethod(lambda x: torch.rsqrt(x))
+    mended = staticmethod(lambda x: 1 / torch.sqrt(x))
 
 
 class XnnpackSharedConvolution(XnnpackDefect):
@@ -288,13 +266,8 @@ class XnnpackSineLarge(XnnpackDefect):
     """
 
     inputs = {"x": torch.tensor([-3e38, -1.0, 1.0, 3e38] * 8)}
-
-    def options(self, mended: bool) -> dict[str, bool]:
-        return {"delegated": not mended}
-
-    def broken(self, x: Tensor) -> Tensor:
-        return torch.sin(x)
-
+    options = staticmethod(lambda mended: {"delegated": not mended})
+    broken = staticmethod(lambda x: torch.sin(x))
     mended = broken
 
 
@@ -312,12 +285,8 @@ class XnnpackSqrtLarge(XnnpackDefect):
     """
 
     inputs = {"x": torch.tensor([0.0, 1.0, 1e30, 1e38, 3e38, inf] * 4)}
-
-    def broken(self, x: Tensor) -> Tensor:
-        return torch.sqrt(x)
-
-    def mended(self, x: Tensor) -> Tensor:
-        return torch.where(x > 3.4e38, x, 4 * torch.sqrt(x * 0.0625))
+    broken = staticmethod(lambda x: torch.sqrt(x))
+    mended = staticmethod(lambda x: torch.where(x > 3.4e38, x, 4 * torch.sqrt(x * 0.0625)))
 
 
 class XnnpackTanhGelu(TanhGeluDefect, XnnpackDefect):

@@ -1,7 +1,6 @@
 """Defects of torch.onnx: what its exporters write."""
 
 import io
-from collections.abc import Mapping
 from math import nan
 from typing import Any
 
@@ -10,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from kokoro_nb.defects.defect_case import Defect
+from kokoro_nb.defects.defect_case import Defect, ProcessDefect
 
 
 class OnnxWriterDefect(Defect):
@@ -39,9 +38,7 @@ class Atan2Defect(OnnxExportDefect):
     """What is written for atan2."""
 
     operators = ("atan2",)
-
-    def broken(self, y: Tensor, x: Tensor) -> Tensor:
-        return torch.atan2(y, x)
+    broken = staticmethod(lambda y, x: torch.atan2(y, x))
 
 
 class OnnxAtan2BranchCut(Atan2Defect):
@@ -56,9 +53,7 @@ class OnnxAtan2BranchCut(Atan2Defect):
 
     mechanism = "branch cut of atan2"
     inputs = {"y": torch.zeros(8), "x": -torch.arange(1.0, 9.0)}
-
-    def mended(self, y: Tensor, x: Tensor) -> Tensor:
-        return torch.where((y == 0) & (x < 0), torch.pi, torch.atan2(y, x))
+    mended = staticmethod(lambda y, x: torch.where((y == 0) & (x < 0), torch.pi, torch.atan2(y, x)))
 
 
 class OnnxAtan2Nan(Atan2Defect):
@@ -73,9 +68,7 @@ class OnnxAtan2Nan(Atan2Defect):
 
     mechanism = "operator lowered as another"
     inputs = {"y": torch.tensor([1.0, nan, 2.0, nan]), "x": torch.tensor([1.0, 1.0, nan, nan])}
-
-    def mended(self, y: Tensor, x: Tensor) -> Tensor:
-        return torch.where(torch.isnan(x + y), x + y, torch.atan2(y, x))
+    mended = staticmethod(lambda y, x: torch.where(torch.isnan(x + y), x + y, torch.atan2(y, x)))
 
 
 class OnnxFloorDivision(OnnxExportDefect):
@@ -92,16 +85,9 @@ class OnnxFloorDivision(OnnxExportDefect):
     operators = ("div", "floor_divide")
     limit = 0.0
     inputs = {"x": torch.tensor([1.0, 2.5, 3.5, 0.95]), "y": torch.full((4,), 0.1)}
-
-    def concerns(self, arguments: Mapping[str, Any]) -> bool:
-        """Return whether the quotient is rounded down."""
-        return arguments.get("rounding_mode", "floor") == "floor"
-
-    def broken(self, x: Tensor, y: Tensor) -> Tensor:
-        return torch.div(x, y, rounding_mode="floor")
-
-    def mended(self, x: Tensor, y: Tensor) -> Tensor:
-        return torch.round((x - torch.fmod(x, y)) / y)
+    concerns = staticmethod(lambda arguments: arguments.get("rounding_mode", "floor") == "floor")
+    broken = staticmethod(lambda x, y: torch.div(x, y, rounding_mode="floor"))
+    mended = staticmethod(lambda x, y: torch.round((x - torch.fmod(x, y)) / y))
 
 
 class OnnxFrozenLength(OnnxWriterDefect):
@@ -137,8 +123,7 @@ class OnnxFrozenLength(OnnxWriterDefect):
         declared = session.get_outputs()[0].shape[1]
         return [declared if isinstance(declared, int) else session.run(None, {"x": x.numpy()})[0].shape[1]]
 
-    def right(self, example: Tensor, x: Tensor) -> list[int]:
-        return [x.shape[1]]
+    right = staticmethod(lambda example, x: [x.shape[1]])
 
 
 class OnnxIntegerRelu(OnnxExportDefect):
@@ -157,12 +142,8 @@ class OnnxIntegerRelu(OnnxExportDefect):
     limit = 0.0
     error = "Could not find an implementation for Relu"
     inputs = {"x": torch.arange(-2, 3)}
-
-    def broken(self, x: Tensor) -> Tensor:
-        return F.relu(x)
-
-    def mended(self, x: Tensor) -> Tensor:
-        return torch.maximum(x, torch.zeros_like(x))
+    broken = staticmethod(lambda x: F.relu(x))
+    mended = staticmethod(lambda x: torch.maximum(x, torch.zeros_like(x)))
 
 
 class OnnxLogSigmoid(OnnxExportDefect):
@@ -177,12 +158,8 @@ class OnnxLogSigmoid(OnnxExportDefect):
     operators = ("log_sigmoid",)
     limit = 1e-6
     inputs = {"x": torch.tensor([-200.0, -100.0, -20.0, 0.0, 20.0])}
-
-    def broken(self, x: Tensor) -> Tensor:
-        return F.logsigmoid(x)
-
-    def mended(self, x: Tensor) -> Tensor:
-        return -F.softplus(-x)
+    broken = staticmethod(lambda x: F.logsigmoid(x))
+    mended = staticmethod(lambda x: -F.softplus(-x))
 
 
 class OnnxMergedInitialisers(OnnxWriterDefect):
@@ -218,7 +195,7 @@ class OnnxMergedInitialisers(OnnxWriterDefect):
         return self.Quotients(above, below)(x)  # inf by +0, -inf by -0
 
 
-class OnnxSecondExport(Defect):
+class OnnxSecondExport(ProcessDefect):
     """torch's ONNX exporter takes a dynamic LSTM once, and refuses it the second time in one process.
 
     The first export leaves something behind by which the second infers a static length, and ends with an error.
@@ -258,5 +235,4 @@ print(done)
     def mended(self, exports: Tensor) -> list[int]:
         return self.broken(exports, "mended")
 
-    def right(self, exports: Tensor) -> Tensor:
-        return exports
+    right = staticmethod(lambda exports: exports)

@@ -1,6 +1,5 @@
 """Defects of PyTorch itself, and of what ONNX files are judged by: torch.onnx.verification and onnx.reference."""
 
-from collections.abc import Mapping
 from math import inf, nan
 from typing import Any
 
@@ -30,15 +29,9 @@ class InductorWrittenZero(Defect):
     mechanism = "operator lowered as another"
     inputs = {"x": torch.tensor([-inf, -1.0, 0.0, inf, nan])}
 
-    def concerns(self, arguments: Mapping[str, Any]) -> bool:
-        """Return whether it is multiplied by the number 0."""
-        return isinstance(arguments.get("other"), int | float) and arguments.get("other") == 0
-
-    def broken(self, x: Tensor) -> Tensor:
-        return x * 0
-
-    def mended(self, x: Tensor) -> Tensor:
-        return x - x
+    concerns = staticmethod(lambda arguments: arguments.get("other") == 0)
+    broken = staticmethod(lambda x: x * 0)
+    mended = staticmethod(lambda x: x - x)
 
 
 class TorchGeluInfinity(Defect):
@@ -56,15 +49,9 @@ class TorchGeluInfinity(Defect):
     tool = "PyTorch"
     packages = ("torch",)
     inputs = {"x": torch.tensor([-50.0, 0.0, 50.0, inf] * 8)}
-
-    def broken(self, x: Tensor) -> Tensor:
-        return F.gelu(x)
-
-    def mended(self, x: Tensor) -> Tensor:
-        return F.gelu(x.double())
-
-    def right(self, x: Tensor) -> np.ndarray:
-        return np.maximum(x.numpy(), 0)  # the limits: 0 below, the number itself above
+    broken = staticmethod(lambda x: F.gelu(x))
+    mended = staticmethod(lambda x: F.gelu(x.double()))
+    right = staticmethod(lambda x: np.maximum(x.numpy(), 0))  # the limits: 0 below, the number itself above
 
 
 class TorchscriptSignedZero(Defect):
@@ -147,8 +134,7 @@ class OnnxReferenceConvTranspose(Defect):
         model = helper.make_model(helper.make_graph([node], "graph", takes, gives))
         return np.asarray(next(iter(ReferenceEvaluator(model).run(None, given))))
 
-    def right(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        return F.conv_transpose1d(x, weight, bias, stride=3, groups=6)
+    right = staticmethod(lambda x, weight, bias: F.conv_transpose1d(x, weight, bias, stride=3, groups=6))
 
 
 class OnnxVerificationNan(OnnxVerificationDefect):
@@ -170,8 +156,7 @@ class OnnxVerificationNan(OnnxVerificationDefect):
         off, edges = (right - wrong).abs(), self.compared(right, wrong).abs_diff_hist[1]
         return [torch.histogram(off, edges).hist.sum().item() + (~(off <= 1e6)).sum().item()]
 
-    def right(self, right: Tensor, wrong: Tensor) -> list[int]:
-        return [right.numel()]  # elements that a histogram of the errors has to hold
+    right = staticmethod(lambda right, wrong: [right.numel()])  # elements that a histogram of the errors has to hold
 
 
 class OnnxVerificationUnsigned(OnnxVerificationDefect):
@@ -191,5 +176,4 @@ class OnnxVerificationUnsigned(OnnxVerificationDefect):
     def mended(self, right: Tensor, wrong: Tensor) -> list[float]:
         return self.broken(right.float(), wrong.float())
 
-    def right(self, right: Tensor, wrong: Tensor) -> list[int]:
-        return [np.abs(right.numpy().astype(int) - wrong.numpy().astype(int)).max()]
+    right = staticmethod(lambda right, wrong: [np.abs(right.numpy().astype(int) - wrong.numpy().astype(int)).max()])

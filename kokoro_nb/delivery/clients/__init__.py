@@ -4,5 +4,5 @@
 - `client_delivery.deliver_to` writes a complete folder for one.
 - `client_programs.speak_in` speaks with the program itself, in a process of its own.
 - `probe` writes a file whose audio is what the program fed to it, and reads that audio.
-- `delivery_check.check_delivery` compares a folder that others made with the contract, and `mending` mends it.
+- `delivery_check.check_delivery` compares a folder that others made with the contract.
 """

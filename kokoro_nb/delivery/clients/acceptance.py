@@ -18,20 +18,102 @@ from kokoro_nb.delivery.clients.client_contract import ClientContract
 from kokoro_nb.delivery.clients.client_delivery import read_delivery
 from kokoro_nb.delivery.clients.client_folder import vocabulary
 from kokoro_nb.delivery.clients.client_programs import Request, muteness, speak_in
-from kokoro_nb.delivery.clients.har_tap import TappedAudio, read_tapped, tap_har
 from kokoro_nb.delivery.clients.hosts import ClientUtterance, host, imitate
-from kokoro_nb.delivery.clients.known_clients import contract
-from kokoro_nb.delivery.clients.mlpackages import noise_twin
-from kokoro_nb.delivery.clients.programs import PteProgram, StageProgram
-from kokoro_nb.delivery.clients.pte_programs import exported_twin
-from kokoro_nb.delivery.clients.react_native_client import FRAMES
+from kokoro_nb.delivery.clients.known_clients import FRAMES, contract
+from kokoro_nb.delivery.clients.programs import PteProgram
+from kokoro_nb.delivery.clients.signal_check import CHANNELS, observed_har
 from kokoro_nb.delivery.clients.speech_program import NoiseChoice
+from kokoro_nb.delivery.clients.staged_programs import exported_twin
 from kokoro_nb.errors import InputError
-from kokoro_nb.models import frame_cuts, seven_stages
-from kokoro_nb.models.architecture import STYLE
+from kokoro_nb.models import model_cuts, seven_stages
+from kokoro_nb.models.architecture import SAMPLES_PER_FRAME, STYLE
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import class_patches
 from kokoro_nb.models.speaking import TextToAudio
+
+
+@dataclass(frozen=True)
+class TappedAudio:
+    """What the tapped file said.
+
+    Attributes
+    ----------
+    durations : numpy.ndarray, shape (tokens,), int64, frames
+    har : numpy.ndarray, shape (1, 22, 120 * frames + 1), float32
+    audio : numpy.ndarray, shape (600 * frames,), float32
+    """
+
+    durations: np.ndarray
+    har: np.ndarray
+    audio: np.ndarray
+
+
+def tap_har(path: Path, out: Path) -> None:
+    """Write a copy of an ONNX file of ours to `out` whose waveform is what `read_tapped` reads.
+
+    Raises
+    ------
+    InputError
+        If the file has no joined magnitude and phase.
+    """
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    model = onnx.load(path)
+    graph, har = model.graph, har_value(model)
+    inner = {"waveform": "tapped_audio", "duration": "tapped_duration"}
+    for node in graph.node:
+        for names in (node.input, node.output):
+            for position, name in enumerate(names):
+                names[position] = inner.get(name, name)
+    graph.initializer.append(numpy_helper.from_array(np.array([-1]), "tapped_flat"))
+    make, kind = helper.make_node, TensorProto.FLOAT
+    graph.node.extend(
+        [
+            make("Cast", [inner["duration"]], ["tapped_lasting"], to=kind),
+            make("Shape", ["tapped_lasting"], ["tapped_count"]),
+            make("Cast", ["tapped_count"], ["tapped_tokens"], to=kind),
+            make("Reshape", [har, "tapped_flat"], ["tapped_har"]),
+            make("Concat", ["tapped_tokens", "tapped_lasting", "tapped_har", "tapped_audio"], ["waveform"], axis=0),
+            make("Identity", [inner["duration"]], ["duration"]),
+        ]
+    )
+    onnx.save(model, out)
+
+
+def har_value(model: Any) -> str:
+    """Return the name of `har` in an ONNX model: a magnitude, which is a root, joined with a phase.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
+    made = {name: node for node in model.graph.node for name in node.output}
+    for node in model.graph.node:
+        first = made.get(node.input[0]) if node.op_type == "Concat" and len(node.input) == 2 else None
+        if first is not None and first.op_type == "Sqrt":
+            return node.output[0]
+    raise InputError("The file joins no magnitude with a phase: it is no Kokoro, or was rewritten by an optimiser.")
+
+
+def read_tapped(audio: np.ndarray) -> TappedAudio:
+    """Split what a tapped file said.
+
+    Raises
+    ------
+    InputError
+        If it is something else, or the client has changed it.
+    """
+    tokens = int(audio[0]) if len(audio) and np.isfinite(audio[0]) else 0
+    durations = np.rint(audio[1 : 1 + tokens]).astype(np.int64)
+    frames = int(durations.sum()) if (durations >= 0).all() else 0
+    size, samples = CHANNELS * (120 * frames + 1), SAMPLES_PER_FRAME * frames
+    if not frames or len(audio) != 1 + tokens + size + samples:
+        raise InputError(f"{len(audio)} samples are not what a tapped file says; have the client leave it as it is.")
+    har = audio[1 + tokens : 1 + tokens + size].reshape(1, CHANNELS, -1)
+    return TappedAudio(durations, har, audio[-samples:])
+
 
 Speak = Callable[[str, Path, Sequence[Request]], list[np.ndarray]]
 Durations = Literal["equal", "equal after float16", "other"]
@@ -67,11 +149,6 @@ class Acceptance:
     bytes: int
     seconds: float
 
-    @property
-    def durations_right(self) -> bool:
-        """Whether the durations are PyTorch's, but for float16 that the contract asks for."""
-        return self.durations != "other"
-
 
 def accept(
     kokoro: Kokoro,
@@ -83,9 +160,9 @@ def accept(
 ) -> list[Acceptance]:
     """Have a delivery spoken, and compare with PyTorch.
 
-    Where programs give no `har`, a twin of the one that computes it does, and stands for it only where what both give
-    is the same to the bit; where it is not, `from_har` is NaN. Between FluidAudio's stages values are float16, as the
-    client has it, which bounds the figure.
+    Where programs give no `har`, it is read inside of the one that computes it, or a twin of that one gives it. That is
+    another run: where it does not give the same to the bit, `from_har` is NaN. Between FluidAudio's stages values are
+    float16, as the client has it, which bounds the figure.
 
     Parameters
     ----------
@@ -146,25 +223,20 @@ def _tapped(client: str, folder: Path, requests: Sequence[Request], speak: Speak
 def _hosted(
     kokoro: Kokoro, rules: ClientContract, folder: Path, requests: Sequence[Request], noise: NoiseChoice | None
 ) -> Iterator[_Heard]:
-    """Yield what programs of several stages say, with the `har` of a twin, or the host's own where `noise` is None."""
-    twin: Any = None
-    if noise is not None:
-        pair = rules.form == "ExecuTorch"
-        made = exported_twin(kokoro, noise, rules) if pair else noise_twin(kokoro, noise, rules)
-        twin = PteProgram(made) if pair else StageProgram(made)
+    """Yield what programs of several stages say, with the `har` of a twin, of a program of theirs, or of the host."""
+    twin = PteProgram(exported_twin(kokoro, noise, rules)) if noise and rules.form == "ExecuTorch" else None
     for request in requests:
-        begun = time.perf_counter()
-        said = host(folder, rules).utter(request)
+        begun, speaker = time.perf_counter(), host(folder, rules)
+        said = speaker.utter(request)
         seconds = time.perf_counter() - begun
         assert said.durations is not None
-        if rules.form == "ExecuTorch":
+        if twin is not None:
             yield *_pair(said, twin, request, noise is not None and noise.origin == "drawn"), seconds
             continue
         har, certain = said.values.get("har", np.zeros(0)), True
-        if twin is not None:
-            shown = twin(said.values)
-            har = shown["har"]
-            certain = all(np.array_equal(shown[name], said.values[name]) for name in ("x_source_0", "x_source_1"))
+        if noise is not None:
+            har, made = observed_har(speaker, said)
+            certain = all(np.array_equal(made[name], said.values[name]) for name in ("x_source_0", "x_source_1"))
         yield said.ids, TappedAudio(said.durations, har[..., : 120 * said.frames + 1], said.audio), certain, seconds
 
 
@@ -216,7 +288,7 @@ def judged(
             durations = "equal after float16"
         asr, f0, n = module.frame_features(torch.tensor(said.durations)[None], d, t_en, style)
         har = torch.tensor(said.har)
-        audio = frame_cuts.from_har(kokoro.model.decoder, asr, f0, n, style[:, :STYLE], har)
+        audio = model_cuts.from_har(kokoro.model.decoder, asr, f0, n, style[:, :STYLE], har)
     reference = audio.reshape(-1).numpy().astype(np.float64)
     error = np.sum((said.audio.astype(np.float64) - reference) ** 2)
     return durations, float(10 * np.log10(np.sum(reference**2) / error)) if error else float("inf")

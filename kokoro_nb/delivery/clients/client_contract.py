@@ -78,9 +78,9 @@ class ClientContract:
     Attributes
     ----------
     client, versions : str
-        Its name, and the versions for which the contract is known, in words.
-    known : tuple of str
-        The same as prefixes of version numbers: ``("0.6",)``.
+        Its name, and the version that the contract was read of.
+    older : tuple of str
+        Further versions for which it holds.
     programs : mapping
         Path in the folder -> (inputs, outputs), in the order that the client relies on.
     by_position : bool
@@ -95,7 +95,7 @@ class ClientContract:
         Ids between the pads that the client and the model take at most.
     min_speed, max_speed : float
     opset, ir_version : int
-        The highest that the client's runtime reads; 0 where there is no ONNX.
+        The highest that the client's runtime reads, where the programs are ONNX.
     stored : tuple of str
         The dtypes in which weights may be stored. What the program is given and gives stays as it is in `programs`.
     audio : str
@@ -119,21 +119,21 @@ class ClientContract:
 
     client: str
     versions: str
-    known: tuple[str, ...]
     programs: Programs
-    by_position: bool
-    voices: VoicesRule
     row: RowRule
-    metadata: Mapping[str, str]
-    files: tuple[str, ...]
-    max_tokens: int
-    min_speed: float
-    max_speed: float
-    opset: int
-    ir_version: int
-    stored: tuple[Dtype, ...]
-    audio: str
-    raw: str
+    voices: VoicesRule = VoicesRule("voices/{voice}.bin", "raw", 510)
+    older: tuple[str, ...] = ()
+    by_position: bool = False
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
+    max_tokens: int = 510
+    min_speed: float = 0.5
+    max_speed: float = 2.0
+    opset: int = 17
+    ir_version: int = 13
+    stored: tuple[Dtype, ...] = STORED
+    audio: str = "nothing"
+    raw: str = "as it is"
     alternatives: bool = False
     sample_rate: int = SAMPLE_RATE
     level: float = 1.0
@@ -147,9 +147,94 @@ class ClientContract:
         """The name with its versions."""
         return f"{self.client} {self.versions}"
 
+    @property
+    def known(self) -> tuple[str, ...]:
+        """The versions that it holds for."""
+        return (self.versions, *self.older)
+
 
 def speech_rules(tokens: str = "input_ids") -> Signature:
     """Return inputs and outputs of the one ONNX file that kokoro-onnx, sherpa-onnx and kokoro.js take."""
     style, speed = TensorRule("style", "float32", (1, 256)), TensorRule("speed", "float32", (1,))
     waveform, duration = TensorRule("waveform", "float32", ("samples",)), TensorRule("duration", "int64", ("tokens",))
     return (TensorRule(tokens, "int64", (1, "tokens")), style, speed), (waveform, duration)
+
+
+CONSEQUENCES: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("program missing", "program unreadable", "voices missing", "file missing"), "The client does not start."
+    ),
+    "weights missing": "The client does not start: the weights in a file of their own are not there.",
+    "IR version": "The client does not start: its runtime reads no file of so new a form.",
+    "opset": "The client does not start: its runtime does not know the operators.",
+    "foreign operators": "The client does not start where its runtime lacks these operators.",
+    "number of inputs": "The client feeds three inputs, and ends with an error.",
+    "input name": "The client feeds inputs by name, and ends with an error.",
+    "input order": "The client feeds inputs by position: the style is read as the speed, or it ends with an error.",
+    "input dtype": "The client ends with an error.",
+    "integer speed": "Speeds are rounded: 0.8 and 1.4 are spoken as 1, or 0.8 as 0, which fails.",
+    "input shape": "The client ends with an error, or speaks texts of one length alone.",
+    "length limits": "The client refuses texts that it should speak, or ends with an error.",
+    "output order": "The first output is played: the durations are heard as a click in place of speech.",
+    "output name": "The client finds no audio, or gives no times of words.",
+    **dict.fromkeys(("number of outputs", "does not run"), "The client ends with an error at the first text."),
+    "output dtype": "The client ends with an error, or reads the bytes as other numbers.",
+    "output shape": "The client ends with an error, or reads other numbers.",
+    "audio dtype": "The bytes are read as float32: noise at full scale, of half the length.",
+    "metadata missing": "The client ends while it loads, or takes its own table of symbols: other sounds.",
+    "metadata value": "The client ends while it loads, or reads the voices with another number of rows.",
+    "voices form": "The client does not start, or reads other numbers as the style: another voice, or noise.",
+    "voices rows": "The row for a long text is missing: the client ends, or takes that of a shorter one.",
+    "voices count": "The client ends while it loads, or reads one voice as the end of another.",
+    "voices not finite": "Speech is silent or not a number.",
+    "checksum": "The file is not the one that was delivered: it was cut on its way, or changed since.",
+    "symbols": "Other sounds are spoken than were asked for, or the client ends with an error.",
+    "pad": "The id 0 is a symbol's: it is spoken before and after each text.",
+    "id out of range": "The client ends with an error at the first text that has this symbol.",
+    "draws": "No two runs are alike, and none can be compared with PyTorch.",
+    "level": "The audio is too quiet or too loud, and its lowest and highest tones are not in proportion.",
+    "not finite": "Silence, a click, or an error of the client.",
+    "silent": "Nothing is heard.",
+    "clipped": "The audio is above full scale and distorted wherever it is played.",
+    "schema missing": "Every size reads as fixed: the client refuses the program when it loads it.",
+    **dict.fromkeys(("schema form", "schema dtype", "schema size"), "The client refuses the program when it loads it."),
+    "schema range": "The client refuses the program, or cuts texts shorter than it has to.",
+    "schema constraints": "The client refuses the program when it loads it: constraints have to be exactly its own.",
+    "mask reversed": "The mask is read as the published model's, True on padding: nothing or noise is heard.",
+    "mask missing": "Padding is read as speech: the level of the whole and the end of each text are off.",
+    "padding leaks": "A text sounds different in a larger size, and its end has sounds of no symbol.",
+    "phase": "The lowest and the highest tone of the source are turned over: the voice is rough.",
+    "padding lasts": "Short texts are padded: their ends are spoken longer, with sounds of no symbol.",
+    "durations": "Tokens without a frame are not spoken.",
+    "length": "Durations do not add up to the audio: times of words are wrong, or speech is cut.",
+    "speed ignored": "Speech does not get faster or slower.",
+    "style ignored": "All voices sound the same.",
+    "not repeatable": "Two runs on one text differ.",
+}
+
+
+@dataclass(frozen=True)
+class ContractDeviation:
+    """One thing in a folder that is not as the contract says.
+
+    Attributes
+    ----------
+    rule : str
+        A key of `CONSEQUENCES`.
+    where : str
+        The file, and what in it.
+    expected, found : str
+    """
+
+    rule: str
+    where: str
+    expected: str
+    found: str
+
+    @property
+    def consequence(self) -> str:
+        """What one would hear of it."""
+        return CONSEQUENCES[self.rule]
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.rule}: {self.found}, expected {self.expected}. {self.consequence}"

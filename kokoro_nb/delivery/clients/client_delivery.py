@@ -10,9 +10,8 @@ from kokoro_nb.delivery.clients.client_contract import ClientContract, Dtype
 from kokoro_nb.delivery.clients.client_folder import Material, write_client
 from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.delivery.clients.kokoro_coreml_client import SEED, Room
-from kokoro_nb.delivery.clients.mlpackages import exported_packages
-from kokoro_nb.delivery.clients.pte_programs import exported_pair
 from kokoro_nb.delivery.clients.speech_program import NoiseChoice, exported_program
+from kokoro_nb.delivery.clients.staged_programs import exported_packages, exported_pair
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import STYLE, full_config
 from kokoro_nb.models.kokoro import Kokoro
@@ -21,6 +20,7 @@ from kokoro_nb.storage import atomic, checksum, checksums, read_json, write_json
 
 FILE = "delivery.json"
 SCHEMA = 1
+PROMISED = ("client", "versions", "max_tokens", "min_speed", "max_speed", "sample_rate", "audio", "raw")  # by contract
 WORDS = ("hello", "world", "the", "quick", "brown", "fox", "jumps", "over", "lazy", "dog")
 VOICE_NAME = re.compile(r"[\w-]+")
 
@@ -123,22 +123,9 @@ def deliver_to(
     material = Material(source, model_config(kokoro), tables, dtype, tuple(dict.fromkeys(words)), programs)
     with atomic(path) as draft:
         write_client(material, rules, draft)
-        about = ClientDelivery(
-            rules.client,
-            rules.versions,
-            kokoro.weights.label,
-            dtype,
-            said,
-            tuple(tables),
-            rules.row.words,
-            rules.max_tokens,
-            rules.min_speed,
-            rules.max_speed,
-            rules.sample_rate,
-            rules.audio,
-            rules.raw,
-            checksums(draft, (FILE,)),
-        )
+        made: dict[str, Any] = {"weights": kokoro.weights.label, "dtype": dtype, "noise": said, "voices": tuple(tables)}
+        promised = {name: getattr(rules, name) for name in PROMISED}
+        about = ClientDelivery(**made, **promised, row=rules.row.words, files=checksums(draft, (FILE,)))
         write_json(draft / FILE, {"schema": SCHEMA, **asdict(about)})
     return about
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from kokoro_nb.delivery.clients import fluidaudio_client, kokoro_coreml_client
 from kokoro_nb.delivery.clients.client_contract import ClientContract, Dtype
-from kokoro_nb.delivery.clients.onnx_clients import JS_FILES
+from kokoro_nb.delivery.clients.known_clients import JS_FILES
 from kokoro_nb.delivery.clients.speech_program import finish
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import full_config

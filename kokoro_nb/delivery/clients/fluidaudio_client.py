@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kokoro_nb.delivery.clients.client_contract import ClientContract, Programs, RowRule, TensorRule, VoicesRule
+from kokoro_nb.delivery.clients.client_contract import ClientContract, Programs, RowRule, TensorRule
 
 ALBERT, POST_ALBERT, ALIGNMENT, PROSODY, NOISE, VOCODER, TAIL = (
     f"Kokoro{name}.mlpackage"
@@ -59,21 +59,10 @@ def programs(bert: int | str, hidden: int | str, wide: int | str, near: int | st
 FLUIDAUDIO = ClientContract(
     client="fluidaudio",
     versions="0.15",
-    known=("0.15",),
     programs=programs("bert", "hidden", "wide", "near"),
-    by_position=False,
-    voices=VoicesRule("voices/{voice}.bin", "raw", 510),
     row=RowRule("characters - 1, at most the last", lambda ids, symbols, rows: int(np.clip(symbols, 1, rows)) - 1),
-    metadata={},
     files=(VOCAB, FIRST_VOICE),
-    max_tokens=510,
-    min_speed=0.5,
-    max_speed=2.0,
-    opset=0,
-    ir_version=0,
-    stored=("float32", "float16", "int8"),
     audio="nothing that is known",
-    raw="as it is",
     ranges={
         "tokens": (2, 512, 1),
         "frames": (1, 2000, 1),

@@ -16,10 +16,9 @@ from kokoro_nb.delivery.clients import fluidaudio_client, kokoro_coreml_client
 from kokoro_nb.delivery.clients.client_contract import ClientContract
 from kokoro_nb.delivery.clients.client_folder import symbol_ids, voice_tables
 from kokoro_nb.delivery.clients.client_programs import Request, require_speakable
-from kokoro_nb.delivery.clients.hosted_source import hosted_har
-from kokoro_nb.delivery.clients.known_clients import contract
+from kokoro_nb.delivery.clients.known_clients import FRAMES, PREDICTOR, SYNTHESIZER, TOKENS, contract
+from kokoro_nb.delivery.clients.kokoro_coreml_client import hosted_har
 from kokoro_nb.delivery.clients.programs import OnnxSession, PteProgram, StageProgram
-from kokoro_nb.delivery.clients.react_native_client import FRAMES, PREDICTOR, SYNTHESIZER, TOKENS
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME, STYLE
 from kokoro_nb.storage import read_json

@@ -5,7 +5,8 @@ loads the file: dtypes and ranks, one range for all axes that share a size, and 
 too many.
 """
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator
 from typing import Any
 
 from kokoro_nb.delivery.clients.client_contract import ClientContract, Ranges, Signature, TensorRule
@@ -94,15 +95,13 @@ def schema_faults(schema: Any, signature: Signature, contract: ClientContract) -
         least, most, _ = contract.ranges[axis]
         if declared.get("min", 0) > least or declared.get("max", 0) < most:
             yield "schema range", f"{axis} {least} to {most}", f"{declared.get('min')} to {declared.get('max')}"
-    wanted, held = (
-        [_canonical(one) for one in two] for two in (_constraints(signature), forward["runtimeConstraints"])
-    )
+    wanted, held = ([*map(_canonical, each)] for each in (_constraints(signature), forward["runtimeConstraints"]))
     for one in wanted:
         if one not in held:
-            yield "schema constraints", _said(one), "not declared"
+            yield "schema constraints", one, "not declared"
     for one in held:
         if one not in wanted:
-            yield "schema constraints", "none but its own", _said(one)
+            yield "schema constraints", "none but its own", one
 
 
 def _tensor_faults(
@@ -125,24 +124,8 @@ def _tensor_faults(
             yield "schema range", f"{where} {bound[axis]} as before", str(size["range"])
 
 
-def _canonical(constraint: Any) -> tuple[Any, ...]:
-    """Return a constraint so that two that mean the same are equal: the order in an equality does not count."""
-    if not isinstance(constraint, dict):
-        return ("unreadable", str(constraint))
-    if constraint.get("kind") == "equality":
-        return ("equality", *sorted(_place(one) for one in constraint.get("dims", ())))
-    sides = (_place(constraint.get(name, {})) for name in ("dimLhs", "dimRhs"))
-    return (str(constraint.get("kind")), *sides, *constraint.get("coefficients", ()))
-
-
-def _place(reference: Mapping[str, Any]) -> Reference:
-    return (str(reference.get("paramSide")), reference.get("tensorIdx", -1), reference.get("dimIdx", -1))
-
-
-def _said(canonical: tuple[Any, ...]) -> str:
-    kind, *rest = canonical
-    shown = [f"{side[:3]}{tensor}.{axis}" for side, tensor, axis in (one for one in rest if isinstance(one, tuple))]
-    if kind == "equality":
-        return " = ".join(shown)
-    numbers = [str(one) for one in rest if not isinstance(one, tuple)]
-    return f"{kind} {' '.join(shown)} {' '.join(numbers)}"
+def _canonical(constraint: Any) -> str:
+    """Return a constraint as JSON in which the order of keys, and of an equality's places, does not count."""
+    if isinstance(constraint, dict) and isinstance(constraint.get("dims"), list):
+        constraint = {**constraint, "dims": sorted(constraint["dims"], key=_canonical)}
+    return json.dumps(constraint, sort_keys=True)

@@ -10,27 +10,116 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from kokoro_nb.delivery.clients.client_contract import ClientContract, Dtype
 from kokoro_nb.delivery.clients.client_delivery import WORDS, require_free
 from kokoro_nb.delivery.clients.client_folder import Material, write_client
-from kokoro_nb.delivery.clients.known_clients import contract
-from kokoro_nb.delivery.clients.kokoro_coreml_client import Room
-from kokoro_nb.delivery.clients.probe_programs import (
-    BEGIN,
-    END,
-    FASTEST,
-    FLOOR,
-    HOLD,
-    LAYOUT,
-    PADDING,
-    RANGE,
-    WHOLE,
-    probe_program,
-)
+from kokoro_nb.delivery.clients.known_clients import PREDICTOR, SYNTHESIZER, contract
+from kokoro_nb.delivery.clients.speech_program import program_place, write_speech
+from kokoro_nb.delivery.clients.staged_programs import lowered
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.architecture import HARMONICS, SAMPLE_RATE, full_config
+from kokoro_nb.models.architecture import SAMPLE_RATE, SAMPLES_PER_FRAME, STYLE, full_config
+from kokoro_nb.models.speaking import FEATURES
 from kokoro_nb.storage import atomic
+
+HOLD = SAMPLES_PER_FRAME  # samples of one number
+SILENCE = SAMPLE_RATE // 2  # samples of each of the three silences
+FLOOR, RANGE = 0.1, 0.4  # level of the number 0, and how much more 1 has
+WHOLE = 1024.0  # ids and rows are divided by it
+FASTEST = 8.0  # speeds are divided by it
+LAYOUT = 777  # stands in the last column of every row
+PADDING = 1023  # stands for a token that a mask hides
+BEGIN, END = (1.0, 0.0, 1.0, 0.0), (0.0, 1.0, 0.0, 1.0)
+QUIET = SILENCE // HOLD  # frames of a silence
+REST = 3 * QUIET + len(BEGIN) + len(END) + 5  # frames beside one for each token
+
+
+def _signed(numbers: Tensor) -> Tensor:
+    """Return numbers of 0 to 1 as levels of alternating sign, (numbers,)."""
+    side = 1.0 - 2.0 * (torch.arange(numbers.shape[0]) % 2).to(numbers.dtype)
+    return (numbers * RANGE + FLOOR) * side
+
+
+def _numbers(ids: Tensor, count: Tensor, about: Tensor) -> Tensor:
+    """Return the level of each frame, (frames,): silences, ids, and behind them what else was fed.
+
+    Parameters
+    ----------
+    ids : torch.Tensor, shape (tokens,), float32
+    count : torch.Tensor, shape (1,), float32
+        How many of them count.
+    about : torch.Tensor, shape (4,)
+        Row, voice and layout, then the speed.
+    """
+    front = _signed(torch.cat([torch.tensor(BEGIN), count / WHOLE, ids / WHOLE]))
+    back = _signed(torch.cat([about[:3] / WHOLE, about[3:] / FASTEST, torch.tensor(END)]))
+    quiet = torch.zeros(QUIET)
+    return torch.cat([quiet, front, quiet, back, quiet])
+
+
+class ProbeSpeech(nn.Module):
+    """The whole in one program."""
+
+    output_names = ("waveform", "duration")
+
+    def forward(self, input_ids: Tensor, style: Tensor, speed: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the audio, (600 * frames,), and durations, (tokens,) int64, that add up to its frames."""
+        ids = input_ids[0]
+        about = torch.cat([style[0, :1], style[0, STYLE : STYLE + 1], style[0, -1:], speed])
+        said = _numbers(ids.to(style.dtype), torch.ones_like(ids).sum().reshape(1).to(style.dtype), about)
+        place = torch.arange(ids.shape[0])
+        return said[:, None].expand(-1, HOLD).reshape(-1), torch.where(place == 0, REST + 1, 1)
+
+
+class ProbePredictor(nn.Module):
+    """As many frames as the audio holds numbers and silences; the speed and the style are handed on as features."""
+
+    def forward(self, tokens: Tensor, text_mask: Tensor, voice: Tensor, speed: Tensor) -> tuple[Tensor, Tensor]:
+        """Return one frame a token, and the rest at the first; the speed and the style's first value as features."""
+        place = torch.arange(tokens.shape[1])
+        seen = torch.cat([speed, voice[0, :1]]) + 0.0 * text_mask.sum()
+        features = F.pad(seen, (0, FEATURES - 2)).expand(1, 1, FEATURES) + 0.0 * tokens[..., None]
+        return torch.where(place == 0, REST + 1, 1), features
+
+
+class ProbeSynthesizer(nn.Module):
+    """What was fed, each number for a frame."""
+
+    def forward(self, tokens: Tensor, text_mask: Tensor, indices: Tensor, d: Tensor, voice: Tensor) -> Tensor:
+        """Return the audio, (1, 1, 600 * frames)."""
+        ids = torch.where(text_mask, tokens.to(d.dtype), float(PADDING))[0]
+        about = torch.stack([voice[0, 0], d[0, 0, 1], voice[0, 255], d[0, 0, 0]])
+        said = _numbers(ids, text_mask.sum().to(d.dtype).reshape(1), about)
+        place = torch.arange(indices.shape[0]).clamp(max=said.shape[0] - 1)
+        return said[place][:, None].expand(-1, SAMPLES_PER_FRAME).reshape(1, 1, -1)
+
+
+def probe_program(contract: ClientContract) -> Path:
+    """Return the probe, out of the cache or made now: the same file for all that take ONNX, or the folder of a pair.
+
+    Raises
+    ------
+    InputError
+        If the client's programs are Core ML's, for which there is no probe.
+    """
+    if contract.form == "Core ML":
+        raise InputError(f"There is no probe for {contract.label}, whose programs are Core ML's; probe another client.")
+    if contract.form == "ONNX":
+        path = program_place("probe", ("onnx",)).with_suffix(".onnx")
+        if not path.is_file():
+            with atomic(path) as draft:
+                write_speech(ProbeSpeech(), draft)
+        return path
+    folder = program_place(f"probe of {contract.client}", ("executorch",))
+    for name, module in ((PREDICTOR, ProbePredictor()), (SYNTHESIZER, ProbeSynthesizer())):
+        if not (folder / name).exists():
+            with atomic(folder / name) as draft:
+                draft.write_bytes(lowered(module.eval(), contract.programs[name], contract.ranges))
+    return folder
+
 
 LIMIT = 0.02  # levels below this share of full scale are silence
 
@@ -120,7 +209,6 @@ def write_probe(
     voices: int = 2,
     dtype: Dtype = "float32",
     force: bool = False,
-    room: Room | None = None,
 ) -> ClientContract:
     """Write the probe delivery of a client.
 
@@ -134,21 +222,16 @@ def write_probe(
         How many there are, named ``probe_0``, ``probe_1`` ...
     dtype : str
         Where the client has a file for each dtype, which of them is written.
-    room : Room, optional
-        The sizes, where the client has programs of several; all by default.
 
     Raises
     ------
     InputError
-        If the client is unknown or the folder is not empty.
+        If the client is unknown, or there is no probe for it, or the folder is not empty.
     """
     rules = contract(client)
     require_free(Path(folder), force)
     names = {f"probe_{number}": np.zeros((510, 256), np.float32) for number in range(voices)}
-    sizes = room or Room()
-    config = {"vocab": full_config()["vocab"], "source": {"linear_weights": [0.0] * HARMONICS, "linear_bias": 0.0}}
-    programs = sizes.programs if rules.client == "kokoro-coreml" else ()
-    material = ProbeMaterial(probe_program(rules, sizes), config, names, dtype, WORDS, programs)
+    material = ProbeMaterial(probe_program(rules), {"vocab": full_config()["vocab"]}, names, dtype, WORDS)
     with atomic(folder) as draft:
         write_client(material, rules, draft)
     return rules

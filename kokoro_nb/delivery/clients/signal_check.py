@@ -1,4 +1,4 @@
-"""What programs do to the signal: level of the inverse STFT, phases of the source, what padding changes."""
+"""What programs do when they run: on other texts, speeds and styles, to level and phases, and with padding."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ import numpy as np
 import torch
 
 from kokoro_nb.delivery.clients import fluidaudio_client, kokoro_coreml_client
-from kokoro_nb.delivery.clients.contract_deviation import ContractDeviation
-from kokoro_nb.delivery.clients.har_tap import CHANNELS
+from kokoro_nb.delivery.clients.client_contract import ContractDeviation
 from kokoro_nb.delivery.clients.hosts import ClientHost, ClientUtterance
 from kokoro_nb.delivery.clients.programs import OnnxSession
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
 
 BINS, HOP, WINDOW = 11, 5, 20
+CHANNELS = 2 * BINS  # of `har`: magnitudes and phases
 LEAST = 100  # windows of noise, of which half have a phase of pi
 PI = 3.0  # phases above are taken for it
 
@@ -120,22 +120,31 @@ def _of_generator(said: ClientUtterance) -> dict[str, np.ndarray]:
     return {**said.values, "mask": np.repeat(said.values["mask"], 2, axis=2)}
 
 
-def _phase(host: ClientHost, said: ClientUtterance) -> Iterator[ContractDeviation]:
-    """Yield a deviation where no bin of a real signal's spectrum is negative: an atan2 that gives 0 for pi."""
-    found: list[np.ndarray] = []
+def observed_har(host: ClientHost, said: ClientUtterance) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Return what FluidAudio's stage of the noise convolves: `har`, (1, 22, windows), of no windows if there is none.
+
+    The second value is what the stage gives in the same run.
+    """
+    found = [np.zeros((1, CHANNELS, 0), np.float32)]
 
     def observe(kind: str, _name: str, inputs: Mapping[str, Any], _outputs: Mapping[str, Any]) -> None:
         value: Any = inputs.get("x")
         if kind == "conv" and np.ndim(value) == 3 and np.shape(value)[1] == CHANNELS:
             found.append(np.array(value, np.float32))
 
-    name = fluidaudio_client.NOISE
-    host.load(name)(said.values, observe)
-    if not found or found[0].shape[-1] < LEAST:
+    made = host.load(fluidaudio_client.NOISE)(said.values, observe)
+    return found[-1], made
+
+
+def _phase(host: ClientHost, said: ClientUtterance) -> Iterator[ContractDeviation]:
+    """Yield a deviation where no bin of a real signal's spectrum is negative: an atan2 that gives 0 for pi."""
+    har, _ = observed_har(host, said)
+    if har.shape[-1] < LEAST:
         return
-    ends = np.abs(found[0][0, [BINS, CHANNELS - 1]])
+    ends = np.abs(har[0, [BINS, CHANNELS - 1]])
     if not (ends > PI).any():
-        yield ContractDeviation("phase", name, "0 and pi in the first and last bin", f"{ends.max():.2f} at most")
+        where, found = fluidaudio_client.NOISE, f"{ends.max():.2f} at most"
+        yield ContractDeviation("phase", where, "0 and pi in the first and last bin", found)
 
 
 def _padding(host: ClientHost, said: ClientUtterance) -> Iterator[ContractDeviation]:
@@ -165,3 +174,64 @@ def _spoilt(value: np.ndarray, size: int) -> np.ndarray:
     other = np.array(value)
     other[..., size:] = 50 if other.dtype.kind == "i" else 0.5
     return other
+
+
+SHORT, TEXT = (0, 50, 0), (0, 50, 83, 54, 156, 57, 135, 0)
+LOUDEST, QUIETEST = 4, 1e-4  # of full scale
+
+
+def style_row(size: float = 0.1) -> np.ndarray:
+    """Return a style of one size and alternating sign, (1, 256) float32."""
+    return np.where(np.arange(256) % 2, size, -size).astype(np.float32)[None]
+
+
+def check_behaviour(
+    host: ClientHost, first: str, last: str, drawn: bool = False
+) -> tuple[list[ContractDeviation], ClientUtterance | None]:
+    """Run a folder's programs; return what a client would notice, and what was said if it can be heard.
+
+    Parameters
+    ----------
+    host : ClientHost
+    first, last : str
+        The programs that give durations and audio.
+    drawn : bool
+        Whether it is known already that no two runs are alike.
+    """
+    try:
+        said, again = (host.speak(TEXT, style_row()) for _ in range(2))
+        slow, other = host.speak(TEXT, style_row(), 0.5), host.speak(TEXT, style_row(-0.4))
+        short = host.speak(SHORT, style_row())
+    except Exception as error:  # a runtime's errors have no common class
+        counts = " and ".join(str(len(ids) - 2) for ids in (SHORT, TEXT))
+        return [ContractDeviation("does not run", first, f"audio for texts of {counts} ids", first_line(error))], None
+    found = []
+    wrong = [one for one in (said, short) if len(one.audio) != SAMPLES_PER_FRAME * one.frames]
+    if wrong:
+        samples = f"{len(wrong[0].audio)} samples for {wrong[0].frames} frames"
+        found.append(ContractDeviation("length", last, f"{SAMPLES_PER_FRAME} samples a frame", samples))
+    wrong = [one for one in (said, short, slow, other) if not np.isfinite(one.audio).all()]
+    if wrong:
+        share = np.mean(~np.isfinite(wrong[0].audio))
+        return [*found, ContractDeviation("not finite", last, "finite audio", f"{share:.0%} of one text")], None
+    peak = float(np.abs(said.audio).max(initial=0))
+    if not peak > QUIETEST:
+        found.append(ContractDeviation("silent", last, "audio", f"a peak of {peak:.1e}"))
+    if peak > LOUDEST:
+        found.append(ContractDeviation("clipped", last, "a peak of about full scale", f"{peak:.1f} times full scale"))
+    if _lasting(slow) == _lasting(said):
+        found.append(ContractDeviation("speed ignored", first, "longer audio at half the speed", "the same length"))
+    if np.array_equal(other.audio, said.audio):
+        found.append(ContractDeviation("style ignored", last, "other audio for another style", "the same"))
+    if not drawn and not np.array_equal(again.audio, said.audio):
+        found.append(ContractDeviation("not repeatable", last, "the same audio twice", "other audio"))
+    return found, said
+
+
+def _lasting(said: ClientUtterance) -> int:
+    return len(said.audio) if said.durations is None else int(said.durations.sum())
+
+
+def first_line(error: Exception) -> str:
+    """Return the beginning of what an error says."""
+    return (str(error).splitlines() or [type(error).__name__])[0][:160]

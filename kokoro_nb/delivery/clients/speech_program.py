@@ -17,7 +17,6 @@ from torch import nn
 from kokoro_nb.cache_keys import cache_key
 from kokoro_nb.delivery.clients.client_contract import Dtype, TensorRule
 from kokoro_nb.delivery.open_programs import write_open_onnx
-from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLE_RATE, STYLE
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import patched
@@ -85,38 +84,6 @@ def write_speech(module: nn.Module, path: Path) -> None:
     example = (torch.tensor([[0, 16, 43, 44, 0]]), torch.zeros(1, 2 * STYLE), torch.ones(1))
     axes = {"input_ids": {1: "tokens"}, "waveform": {0: "samples"}, "duration": {0: "tokens"}}
     write_open_onnx(module, example, ("input_ids", "style", "speed"), axes, path)
-
-
-def with_bank(program: Path, bank: np.ndarray) -> Any:
-    """Load a delivered ONNX file with other noise in place of its own; the file stays as it is.
-
-    Parameters
-    ----------
-    program : Path
-    bank : numpy.ndarray, shape (samples, 9), float32
-        As long as the one in the file; standard deviations.
-
-    Returns
-    -------
-    onnxruntime.InferenceSession
-
-    Raises
-    ------
-    InputError
-        If the file has no bank of this shape.
-    """
-    import onnx
-    import onnxruntime
-
-    held = [one for one in onnx.load(program, load_external_data=False).graph.initializer if one.name == BANK]
-    if not held or tuple(held[0].dims) != bank.shape:
-        own = f"one of {tuple(held[0].dims)}" if held else "none"
-        raise InputError(f"{program.name} has {own}, and cannot take a bank of {bank.shape}; give one of its shape.")
-    options, value = onnxruntime.SessionOptions(), onnxruntime.OrtValue.ortvalue_from_numpy(bank.astype(np.float32))
-    options.add_initializer(BANK, value)
-    session = onnxruntime.InferenceSession(program, options, providers=["CPUExecutionProvider"])
-    session.overridden = value  # which onnxruntime reads for as long as it runs, and does not hold
-    return session
 
 
 def finish(

@@ -6,15 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.delivery.clients.behaviour import SHORT, check_behaviour, first_line, style_row
-from kokoro_nb.delivery.clients.client_contract import ClientContract, TensorRule
-from kokoro_nb.delivery.clients.contract_deviation import ContractDeviation
+from kokoro_nb.delivery.clients.client_contract import ClientContract, ContractDeviation, TensorRule
 from kokoro_nb.delivery.clients.hosts import ReactNativeHost, host
+from kokoro_nb.delivery.clients.known_clients import PREDICTOR, SYNTHESIZER
 from kokoro_nb.delivery.clients.kokoro_coreml_client import SECONDS, TOKENS, durations, frame_stages
 from kokoro_nb.delivery.clients.model_schema import METHOD, schema_faults
 from kokoro_nb.delivery.clients.programs import KINDS, PteProgram, StageProgram
-from kokoro_nb.delivery.clients.react_native_client import PREDICTOR, SYNTHESIZER
-from kokoro_nb.delivery.clients.signal_check import check_stages
+from kokoro_nb.delivery.clients.signal_check import SHORT, check_behaviour, check_stages, first_line, style_row
 from kokoro_nb.errors import InputError
 
 _FATAL = ("program missing", "program unreadable", "input name", "output name", "input shape")

@@ -10,11 +10,10 @@ from kokoro_nb.benchmarks import decoders
 from kokoro_nb.benchmarks import profiles as profilers
 from kokoro_nb.benchmarks import text_to_audio as speech
 from kokoro_nb.benchmarks.decoders import DecoderTimes, frames_of
-from kokoro_nb.benchmarks.families import CONV
-from kokoro_nb.benchmarks.interleaved import AGAIN, TimedProgram
-from kokoro_nb.benchmarks.machine import this_machine
+from kokoro_nb.benchmarks.interleaved import AGAIN, TimedProgram, this_machine
 from kokoro_nb.benchmarks.profiles import Profile
 from kokoro_nb.benchmarks.text_to_audio import TextToAudioTimes
+from kokoro_nb.benchmarks.work import CONV
 from kokoro_nb.delivery.pipeline import TwoStages
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.studies.two_stage_npu.agreement import INPUTS_LIMIT, TextAgreement, against_model

@@ -176,7 +176,7 @@ def in_pytorch(kokoro: Kokoro, symbols: str, speed: float) -> np.ndarray:
 def probed(
     text: str, vocab: dict[str, int], folder: str | Path, speed: float = 0.8, clients: Sequence[str] = CLIENTS
 ) -> list[dict[str, Any]]:
-    """Return what each client fed to a probe, a row for each, and in what that deviates from its contract.
+    """Return what each client fed to a probe, a row for each that has one, and how that deviates from its contract.
 
     Parameters
     ----------
@@ -190,12 +190,13 @@ def probed(
     clients : sequence of str
     """
     symbols = "".join(symbol for symbol in text if symbol in vocab)
-    return [_fed_to_probe(client, symbols, Path(folder) / f"probe-{client}", speed) for client in clients]
+    named = [client for client in clients if contract(client).form != "Core ML"]
+    return [_fed_to_probe(client, symbols, Path(folder) / f"probe-{client}", speed) for client in named]
 
 
 def _fed_to_probe(client: str, symbols: str, place: Path, speed: float) -> dict[str, Any]:
     speak = imitate if muteness(client) else speak_in
-    write_probe(client, place, force=True, room=_sizes_for(client))
+    write_probe(client, place, force=True)
     known = vocabulary(place)
     (audio,) = speak(client, place, [Request(symbols, "probe_1", 1, speed)])
     reading, ids = read_probe(audio), (0, *(known[symbol] for symbol in symbols), 0)

@@ -15,9 +15,9 @@ from kokoro_nb.listening.spectrum import SpectralAgreement, spectral_agreement
 from kokoro_nb.locate.survey import SurveyRow, survey
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
 from kokoro_nb.models.case import Case
-from kokoro_nb.models.complete import CompleteStage, complete_inputs
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.models.speaking import CompleteStage, complete_inputs
 from kokoro_nb.models.static_buffers import widened
 from kokoro_nb.traces.parity import compare
 

@@ -15,7 +15,7 @@ from kokoro_nb.backends.exported import as_exported
 from kokoro_nb.backends.mil.saved_program import operator_types
 from kokoro_nb.locate.remedies import Remedy
 from kokoro_nb.locate.trials import mixed_precision
-from kokoro_nb.models import stages, steps
+from kokoro_nb.models import stages
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
@@ -100,7 +100,7 @@ class HarmonicSource:
 def harmonic_source(kokoro: Kokoro, case: Case, frames: int) -> HarmonicSource:
     """Return the harmonic source for `frames` frames."""
     inputs = {name: case.decoder_inputs(frames)[name] for name in ("f0", "harmonic_noise")}
-    source = steps.ExcitationStep(kokoro.model.decoder.generator)
+    source = stages.ExcitationStep(kokoro.model.decoder.generator)
     with patched(kokoro.model, EXPORT_PATCHES):
         return HarmonicSource(as_exported(source, inputs, "coreml"), inputs)
 

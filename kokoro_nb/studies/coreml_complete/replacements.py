@@ -10,7 +10,7 @@ import torch
 from kokoro.model import KModel
 from torch import Tensor, nn
 
-from kokoro_nb.models import frame_cuts, noise, steps, token_cuts
+from kokoro_nb.models import model_cuts, noise, stages
 from kokoro_nb.models.architecture import STYLE, build, full_config
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.kokoro import Kokoro
@@ -112,32 +112,32 @@ def _text(model: KModel, case: Case) -> Iterator[Pair]:
     with torch.no_grad():
         encoded = model.bert_encoder(model.bert(ids, attention_mask=mask.int()))
         d = predictor.text_encoder(encoded.transpose(1, 2), style, count, padding)
-        lasting = token_cuts.durations(predictor, d, speed, padding)
+        lasting = model_cuts.durations(predictor, d, speed, padding)
     yield (
         *("CustomAlbert (bert)", "transformers derives its mask with new_ones from the data", model.bert),
         lambda: (model.bert(ids, attention_mask=mask.int()),),
-        lambda: (token_cuts.contextual(model.bert, ids, mask),),
+        lambda: (model_cuts.contextual(model.bert, ids, mask),),
     )
     yield (
         *("TextEncoder (text_encoder)", packed, model.text_encoder),
         lambda: (model.text_encoder(ids, count, padding),),
-        lambda: (token_cuts.text_features(model.text_encoder, ids, padding),),
+        lambda: (model_cuts.text_features(model.text_encoder, ids, padding),),
     )
     yield (
         *("DurationEncoder (predictor.text_encoder)", packed, predictor.text_encoder),
         lambda: (predictor.text_encoder(encoded.transpose(1, 2), style, count, padding),),
-        lambda: (token_cuts.duration_features(predictor.text_encoder, encoded, style, padding),),
+        lambda: (model_cuts.duration_features(predictor.text_encoder, encoded, style, padding),),
     )
     yield (
         *("KModel.forward_with_tokens: durations", "squeeze, and durations for padding too", predictor.duration_proj),
         lambda: (_durations(predictor, d, speed),),
-        lambda: (token_cuts.durations(predictor, d, speed, padding),),
+        lambda: (model_cuts.durations(predictor, d, speed, padding),),
     )
     frames = int(lasting.sum())
     yield (
         *("KModel.forward_with_tokens: alignment", "repeat_interleave and a write by index: shapes from data", None),
         lambda: (_alignment(lasting, frames),),
-        lambda: (token_cuts.alignment(lasting, frames).float(),),
+        lambda: (model_cuts.alignment(lasting, frames).float(),),
     )
 
 
@@ -161,14 +161,14 @@ def _alignment(lasting: Tensor, frames: int) -> Tensor:
 def _audio(model: KModel, case: Case) -> Iterator[Pair]:
     """Yield what runs over frames; the replacements are the package's own names under the patches of an export."""
     decoder, generator, inputs, drawn = model.decoder, model.decoder.generator, case.decoder_inputs(), case.noise()
-    source = steps.ExcitationStep(decoder.generator)
+    source = stages.ExcitationStep(decoder.generator)
     with torch.no_grad(), noise.replayed(drawn):
-        signal = frame_cuts.excitation(generator, inputs["f0"])
+        signal = model_cuts.excitation(generator, inputs["f0"])
         magnitude, phase = generator.stft.transform(signal)
 
     def spoken() -> Results:
         with noise.replayed(drawn):
-            return (frame_cuts.excitation(generator, inputs["f0"]),)
+            return (model_cuts.excitation(generator, inputs["f0"]),)
 
     yield (
         *("SourceModuleHnNSF (decoder.generator.m_source)", "random draws inside, float modulo", generator.m_source),

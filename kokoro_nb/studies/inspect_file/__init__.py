@@ -12,7 +12,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.onnx_file import read_onnx
 from kokoro_nb.inspection.onnx_session import run_session, session_of
 from kokoro_nb.inspection.whole_file import signal_to_noise
-from kokoro_nb.models import stages, steps
+from kokoro_nb.models import stages
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.kokoro import Kokoro
@@ -71,7 +71,7 @@ def converted_files(kokoro: Kokoro, case: Case, frames: int, folder: str | Path)
     place.mkdir(parents=True, exist_ok=True)
     with patched(kokoro.model, chosen_patches(EXPORT_PATCHES)):
         har = stages.from_har_inputs(decoder, inputs)
-        source = onnx_converters.dynamo_onnx(steps.ExcitationStep(decoder.generator), pitch, place / "source.onnx")
+        source = onnx_converters.dynamo_onnx(stages.ExcitationStep(decoder.generator), pitch, place / "source.onnx")
         rest = onnx_converters.dynamo_onnx(stages.FromHarStage(decoder), har, place / "decoder.onnx")
     from onnxruntime.quantization import QuantType
 
@@ -146,7 +146,7 @@ def heard_source(kokoro: Kokoro, case: Case, files: Mapping[str, Path]) -> Heard
         return audio.reshape(-1).numpy()
 
     with torch.no_grad(), patched(kokoro.model, chosen_patches(EXPORT_PATCHES)):
-        right = steps.ExcitationStep(decoder.generator)(**given)
+        right = stages.ExcitationStep(decoder.generator)(**given)
         signals, stopped = _signals(files, given)
         versions = {REFERENCE: spoken(right)}
         versions |= {name: spoken(torch.from_numpy(signal)) for name, signal in signals.items()}

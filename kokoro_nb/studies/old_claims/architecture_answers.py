@@ -12,11 +12,11 @@ from kokoro.model import KModel
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from kokoro_nb.models import frame_cuts
+from kokoro_nb.models import model_cuts
 from kokoro_nb.models.architecture import SAMPLE_RATE, STYLE, build, full_config
 from kokoro_nb.models.case import Case
-from kokoro_nb.models.complete import DurationStage
 from kokoro_nb.models.kokoro import Kokoro
+from kokoro_nb.models.speaking import DurationStage
 from kokoro_nb.studies.old_claims import reported_claims as reported
 from kokoro_nb.studies.old_claims.reported_claims import Answer
 from kokoro_nb.studies.two_stage_npu.npu_audit import NpuAudit
@@ -88,7 +88,7 @@ def flops(full: KModel, tokens: int, frames: int) -> dict[str, float]:
         ids, style, one = torch.zeros(1, tokens, dtype=torch.long), torch.zeros(1, 2 * STYLE), torch.ones(1)
         duration = _counted(lambda: DurationStage(model)(ids, torch.full((1,), tokens), style, one))
         wide = torch.zeros(1, full.predictor.lstm.input_size, frames)
-        prosody = _counted(lambda: frame_cuts.prosody(model.predictor, wide, torch.zeros(1, STYLE)))
+        prosody = _counted(lambda: model_cuts.prosody(model.predictor, wide, torch.zeros(1, STYLE)))
     with torch.no_grad():
         features = full.text_encoder.embedding.embedding_dim
         curve = torch.zeros(1, 2 * FRAMES)

@@ -8,7 +8,7 @@ import torch
 from kokoro.model import KModel
 
 from kokoro_nb.models.case import Case
-from kokoro_nb.models.complete import DurationStage
+from kokoro_nb.models.speaking import DurationStage
 from kokoro_nb.models.static_buffers import widened
 from kokoro_nb.traces.parity import compare
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.ladder import Outputs, climb
 from kokoro_nb.errors import InputError
-from kokoro_nb.models import noise, stages, steps
+from kokoro_nb.models import noise, stages
 from kokoro_nb.models.case import Case
 from kokoro_nb.traces.parity import largest_error
 
@@ -73,9 +73,9 @@ def _parts(model: KModel, inputs: Mapping[str, Tensor]) -> dict[str, tuple[Make,
     branch = {"x": generator.noise_convs[0](har), "s": inputs["s"]}
     from_har = {**{name: inputs[name] for name in ("asr", "f0", "n", "s")}, "har": har}
     return {
-        "excitation": (lambda m: steps.ExcitationStep(m.decoder.generator), source),
-        "transform": (lambda m: steps.TransformStep(m.decoder.generator), cut["stft forward"]),
-        "inverse": (lambda m: steps.WaveformStep(m.decoder.generator), cut["stft inverse"]),
+        "excitation": (lambda m: stages.ExcitationStep(m.decoder.generator), source),
+        "transform": (lambda m: stages.TransformStep(m.decoder.generator), cut["stft forward"]),
+        "inverse": (lambda m: stages.WaveformStep(m.decoder.generator), cut["stft inverse"]),
         "decoder block": (lambda m: m.decoder.encode, cut["encode"]),
         "generator block": (lambda m: m.decoder.generator.noise_res[0], branch),
         "decoder from har": (lambda m: stages.FromHarStage(m.decoder), from_har),

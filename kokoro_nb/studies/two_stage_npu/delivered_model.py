@@ -15,9 +15,9 @@ from kokoro_nb.delivery.contract import Contract
 from kokoro_nb.delivery.export import FRAME_RATE, SECONDS, Delivery, PartNotExportedError, delivered
 from kokoro_nb.delivery.pipeline import TwoStages
 from kokoro_nb.listening.spectrum import log_spectral_distance
-from kokoro_nb.models.complete import DurationStage
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.phonemes import encode, voice_language
+from kokoro_nb.models.speaking import DurationStage
 from kokoro_nb.models.voices import load_voice, own_voices, style
 from kokoro_nb.studies.two_stage_npu.agreement import INPUTS_LIMIT, TextAgreement, against_model
 from kokoro_nb.studies.two_stage_npu.checklist import Check, checklist, from_har_error

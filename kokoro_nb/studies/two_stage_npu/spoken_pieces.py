@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kokoro_nb.delivery.chunks import joined
-from kokoro_nb.delivery.pipeline import Piece
+from kokoro_nb.delivery.pipeline import Piece, joined
 from kokoro_nb.listening.joins import Join, joins
 from kokoro_nb.studies.two_stage_npu.delivered_model import DeliveredModel
 

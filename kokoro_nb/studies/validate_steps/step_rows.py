@@ -16,7 +16,7 @@ class StepResult:
     Attributes
     ----------
     step, output : str
-        Names of the step and of its output: see `models.steps.chain`.
+        Names of the step and of its output: see `models.stages.chain`.
     low, high : float
         Smallest and largest finite value of the valid part of what the candidate's own chain gives; of the step on the
         reference's inputs where the chain broke before. NaN where there is none.

@@ -19,8 +19,8 @@ from kokoro_nb.backends.ladder import Outputs, loaded, outputs_of
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.models.stages import chain
 from kokoro_nb.models.static_buffers import static_inputs
-from kokoro_nb.models.steps import chain
 from kokoro_nb.studies.validate_steps.step_rows import StepResult, with_floor
 from kokoro_nb.studies.validate_steps.walks import Walk, tail_of, valid_part
 from kokoro_nb.traces.parity import Parity, compare

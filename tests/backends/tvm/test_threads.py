@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from kokoro_nb.backends.tvm import TvmScheduled
-from kokoro_nb.benchmarks.machine import cores
+from kokoro_nb.benchmarks.interleaved import cores
 
 COUNT = """
 import sys

@@ -2,8 +2,8 @@
 
 import torch
 
-from kokoro_nb.delivery.clients.pte_programs import lowered
-from kokoro_nb.delivery.clients.react_native_client import PREDICTOR, SYNTHESIZER
+from kokoro_nb.delivery.clients.known_clients import PREDICTOR, SYNTHESIZER
+from kokoro_nb.delivery.clients.staged_programs import lowered
 
 
 class TinyPredictor(torch.nn.Module):

@@ -10,8 +10,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from kokoro_nb.__main__ import main
+from kokoro_nb.delivery.clients.client_contract import CONSEQUENCES
 from kokoro_nb.delivery.clients.client_delivery import FILE
-from kokoro_nb.delivery.clients.contract_deviation import CONSEQUENCES
 from kokoro_nb.delivery.clients.delivery_check import check_delivery
 from kokoro_nb.delivery.clients.speech_program import rename, set_metadata
 from kokoro_nb.storage import checksums, write_json

@@ -15,8 +15,8 @@ from kokoro_nb.delivery.clients.client_programs import Request
 from kokoro_nb.delivery.clients.delivery_check import check_delivery
 from kokoro_nb.delivery.clients.hosts import FluidAudioHost, imitate
 from kokoro_nb.delivery.clients.known_clients import contract
-from kokoro_nb.delivery.clients.mlpackages import package, signatures
 from kokoro_nb.delivery.clients.programs import StageProgram
+from kokoro_nb.delivery.clients.staged_programs import package, signatures
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import full_config
 from kokoro_nb.models.padding import held

@@ -14,15 +14,14 @@ from kokoro_nb.delivery.clients.client_delivery import deliver_to, read_delivery
 from kokoro_nb.delivery.clients.client_folder import vocabulary
 from kokoro_nb.delivery.clients.client_programs import Request
 from kokoro_nb.delivery.clients.delivery_check import check_delivery
-from kokoro_nb.delivery.clients.hosted_source import hosted_har, normal_noise
 from kokoro_nb.delivery.clients.hosts import KokoroCoreMlHost, imitate
 from kokoro_nb.delivery.clients.known_clients import contract
-from kokoro_nb.delivery.clients.kokoro_coreml_client import Room
-from kokoro_nb.delivery.clients.mlpackages import package_of_size
+from kokoro_nb.delivery.clients.kokoro_coreml_client import Room, hosted_har, normal_noise
 from kokoro_nb.delivery.clients.programs import StageProgram
 from kokoro_nb.delivery.clients.speech_program import NoiseChoice
+from kokoro_nb.delivery.clients.staged_programs import package_of_size
 from kokoro_nb.errors import InputError
-from kokoro_nb.models import frame_cuts
+from kokoro_nb.models import model_cuts
 from kokoro_nb.models.architecture import full_config
 from kokoro_nb.models.padding import held, of_frames
 from kokoro_nb.models.patches import class_patches
@@ -80,7 +79,7 @@ class TinyGenerator(torch.nn.Module):
         x = (torch.cat([x[..., :1], x], dim=2) + 0.01 * har) * fast
         magnitude, phase = torch.exp(x[:, :11] - 3) * fast, torch.sin(x[:, 11:])
         valid = of_frames(120, torch.round(mask.sum(dim=(1, 2)) / 2).int())
-        return frame_cuts.waveform(self, magnitude, phase, valid) + 0 * ref_s[:, :1]
+        return model_cuts.waveform(self, magnitude, phase, valid) + 0 * ref_s[:, :1]
 
 
 class Unmasked(TinyGenerator):

@@ -5,9 +5,8 @@ import json
 
 import pytest
 
-from kokoro_nb.delivery.clients.known_clients import contract
+from kokoro_nb.delivery.clients.known_clients import PREDICTOR, SYNTHESIZER, contract
 from kokoro_nb.delivery.clients.model_schema import model_schema, schema_faults
-from kokoro_nb.delivery.clients.react_native_client import PREDICTOR, SYNTHESIZER
 
 RULES = contract("react-native-executorch")
 

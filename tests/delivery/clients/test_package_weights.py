@@ -4,8 +4,8 @@ import numpy as np
 import torch
 
 from kokoro_nb.delivery.clients.client_contract import TensorRule
-from kokoro_nb.delivery.clients.mlpackages import package, quantise
 from kokoro_nb.delivery.clients.programs import StageProgram
+from kokoro_nb.delivery.clients.staged_programs import package, quantise
 
 SIZE = 256
 SIGNATURE = ((TensorRule("x", "float32", (1, SIZE)),), (TensorRule("y", "float32", (1, SIZE)),))

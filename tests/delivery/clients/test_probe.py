@@ -6,9 +6,7 @@ import pytest
 
 from kokoro_nb.__main__ import main
 from kokoro_nb.delivery.clients.known_clients import CONTRACTS
-from kokoro_nb.delivery.clients.kokoro_coreml_client import Room
-from kokoro_nb.delivery.clients.probe import compare_reading, read_probe
-from kokoro_nb.delivery.clients.probe_programs import probe_program
+from kokoro_nb.delivery.clients.probe import compare_reading, probe_program, read_probe
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.waveform import write_wav
 
@@ -17,7 +15,7 @@ IDS = (0, 23, 177, 1, 1, 50, 0)
 
 @pytest.fixture(scope="module")
 def session():
-    return onnxruntime.InferenceSession(probe_program(CONTRACTS[0], Room()), providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(probe_program(CONTRACTS[0]), providers=["CPUExecutionProvider"])
 
 
 def _fed(session, ids=IDS, row=5, speed=0.8, voice=1, layout=777):
@@ -110,4 +108,8 @@ def test_the_command_writes_a_probe_and_reads_what_was_made_of_it(session, tmp_p
     assert main(["probe", "sherpa-onnx", str(tmp_path / "probe")]) == 2
     assert main(["probe", "sherpa-onnx"]) == 2
     assert main(["probe", "sherpa", str(tmp_path / "other")]) == 2
-    assert "the nearest is sherpa-onnx" in capsys.readouterr().err
+    assert main(["probe", "fluidaudio", str(tmp_path / "other")]) == 2
+    said = capsys.readouterr().err
+    assert "the nearest is sherpa-onnx" in said
+    assert "There is no probe for fluidaudio 0.15" in said
+    assert not (tmp_path / "other").exists()

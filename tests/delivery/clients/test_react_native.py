@@ -12,13 +12,12 @@ from kokoro_nb.delivery.clients.client_folder import vocabulary
 from kokoro_nb.delivery.clients.client_programs import Request
 from kokoro_nb.delivery.clients.delivery_check import check_delivery
 from kokoro_nb.delivery.clients.hosts import ReactNativeHost, fitted, imitate
-from kokoro_nb.delivery.clients.known_clients import contract
+from kokoro_nb.delivery.clients.known_clients import PREDICTOR, SYNTHESIZER, contract
 from kokoro_nb.delivery.clients.model_schema import METHOD
 from kokoro_nb.delivery.clients.probe import compare_reading, read_probe, write_probe
 from kokoro_nb.delivery.clients.programs import PteProgram
-from kokoro_nb.delivery.clients.pte_programs import lowered
-from kokoro_nb.delivery.clients.react_native_client import PREDICTOR, SYNTHESIZER
 from kokoro_nb.delivery.clients.speech_program import NoiseChoice
+from kokoro_nb.delivery.clients.staged_programs import lowered
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.voices import load_voice
 from tests.delivery.clients import staged_modules as tiny

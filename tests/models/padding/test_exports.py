@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from kokoro_nb.backends import BACKENDS
-from kokoro_nb.models import stages, steps
+from kokoro_nb.models import stages
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.static_buffers import widened
 from kokoro_nb.traces.parity import compare
@@ -49,7 +49,7 @@ def test_durations_come_out_of_a_runtime_identical(name, shallow, tmp_path):
     present(name)
     draw = torch.Generator().manual_seed(0)
     d = torch.randn(1, 6, shallow.model.predictor.lstm.input_size, generator=draw)
-    stage, given = steps.DurationsStep(shallow.model), {"d": d, "speed": torch.ones(1)}
+    stage, given = stages.DurationsStep(shallow.model), {"d": d, "speed": torch.ones(1)}
     programs = [
         BACKENDS[key].load(BACKENDS[key].export(stage, {**given, "length": torch.tensor([6])}, tmp_path))
         for key in (name, "eager")

@@ -1,6 +1,6 @@
 import pytest
 
-from kokoro_nb.models import token_cuts
+from kokoro_nb.models import model_cuts
 from kokoro_nb.studies.coreml_complete.replacements import replacements
 
 # of the peak, float32: packed or not, the same operators; the transform's bound is that of its patches
@@ -21,7 +21,7 @@ def test_each_is_what_it_replaces(found):
 
 
 def test_one_that_is_wrong_is_seen(narrow, narrow_case, monkeypatch):
-    own = token_cuts.text_features
-    monkeypatch.setattr(token_cuts, "text_features", lambda *given: own(*given).roll(1, dims=-1))
+    own = model_cuts.text_features
+    monkeypatch.setattr(model_cuts, "text_features", lambda *given: own(*given).roll(1, dims=-1))
     wrong = [one.name for one in replacements(narrow.model, narrow_case, calls=1) if one.error > 1e-2]
     assert wrong == ["TextEncoder (text_encoder)"]

@@ -5,7 +5,7 @@ import pytest
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.spectrum import UNRELATED
-from kokoro_nb.models.complete import DurationStage
+from kokoro_nb.models.speaking import DurationStage
 from kokoro_nb.studies.two_stage_npu.agreement import INPUTS_LIMIT, TextAgreement, against_model
 from kokoro_nb.studies.two_stage_npu.checklist import _interfaces, checklist
 

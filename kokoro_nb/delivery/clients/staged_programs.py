@@ -1,8 +1,10 @@
-"""The stages of FluidAudio and of kokoro-coreml as Core ML packages, converted from a trace.
+"""The programs of clients that take several: Core ML packages converted from a trace, and both ExecuTorch programs.
 
 FluidAudio's seven are of any length; each of kokoro-coreml's four is there in every size that is wanted.
 """
 
+import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +13,19 @@ import torch
 from torch import Tensor, nn
 
 from kokoro_nb.backends.base import quietly
+from kokoro_nb.backends.executorch import DELEGATES
 from kokoro_nb.delivery.clients import fluidaudio_client, kokoro_coreml_client
 from kokoro_nb.delivery.clients.client_contract import ClientContract, Dtype, Programs, Ranges, Signature, TensorRule
+from kokoro_nb.delivery.clients.known_clients import PREDICTOR, SYNTHESIZER
 from kokoro_nb.delivery.clients.kokoro_coreml_client import Room
+from kokoro_nb.delivery.clients.model_schema import METHOD, model_schema
 from kokoro_nb.delivery.clients.speech_program import NoiseChoice, program_place
+from kokoro_nb.delivery.open_programs import lowered_program, open_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import seven_stages
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import patched
+from kokoro_nb.models.speaking import DurationProgram, SynthesizerProgram
 from kokoro_nb.storage import atomic
 
 # in float16 a duration near a half is rounded the other way, and the phases of noise and tail are not held
@@ -70,20 +77,6 @@ def exported_packages(
     return folder
 
 
-def noise_twin(kokoro: Kokoro, noise: NoiseChoice, contract: ClientContract) -> Path:
-    """Return FluidAudio's stage of the noise with `har` as one more output, by which numbers can be compared."""
-    about = {"weights": kokoro.weights.label, "noise": repr(noise)}
-    path = program_place("twin of the noise", ("coremltools",), **about) / fluidaudio_client.NOISE
-    if not path.is_dir():
-        inputs, outputs = signatures(kokoro)[path.name]
-        signature = (inputs, (*outputs, TensorRule("har", "float32", (1, 22, "fast"))))
-        with patched(kokoro.model), atomic(path) as draft:
-            generator = kokoro.model.decoder.generator
-            module = seven_stages.SourcesStage(generator, noise.origin, noise.seed, noise.samples, True)
-            package(module.eval(), signature, contract.ranges, True, draft)
-    return path
-
-
 def signatures(kokoro: Kokoro) -> Programs:
     """Return FluidAudio's signatures at the model's own widths."""
     model, generator = kokoro.model, kokoro.model.decoder.generator
@@ -131,7 +124,7 @@ def package_of_size(module: nn.Module, signature: Signature, ranges: Ranges, pre
     coremltools 9.0 takes no LSTM, and of a trace no size that is computed (with NumPy 2.4).
     """
     with torch.no_grad(), quietly():
-        program = torch.export.export(module.eval(), tuple(_example(rule) for rule in signature[0])).module()
+        program = torch.export.export(module.eval(), tuple(_traced_example(rule) for rule in signature[0])).module()
     package(program, signature, ranges, precise, path)
 
 
@@ -162,7 +155,7 @@ def package(module: nn.Module, signature: Signature, ranges: Ranges, precise: bo
         for rule in inputs
     ]
     with torch.no_grad(), quietly():
-        traced = torch.jit.trace(module, tuple(_example(rule) for rule in inputs), check_trace=False)
+        traced = torch.jit.trace(module, tuple(_traced_example(rule) for rule in inputs), check_trace=False)
         model: Any = ct.convert(
             traced,
             source="pytorch",
@@ -176,7 +169,7 @@ def package(module: nn.Module, signature: Signature, ranges: Ranges, precise: bo
         model.save(str(path))
 
 
-def _example(rule: TensorRule) -> Tensor:
+def _traced_example(rule: TensorRule) -> Tensor:
     """Return a tensor that an input may be given while it is traced."""
     shape = [EXAMPLE[axis] if isinstance(axis, str) else axis for axis in rule.shape]
     if rule.dtype.startswith("int"):
@@ -198,3 +191,74 @@ def quantise(path: Path) -> None:
         smaller = compression.linear_quantize_weights(model, compression.OptimizationConfig(global_config=how))
         with atomic(path) as draft:
             smaller.save(str(draft))
+
+
+_log = logging.getLogger(__name__)
+
+
+def exported_pair(kokoro: Kokoro, noise: NoiseChoice, contract: ClientContract) -> Path:
+    """Return the folder of both programs, out of the cache or made now."""
+    _saved(PREDICTOR, PREDICTOR, DurationProgram(kokoro.model), kokoro, noise, contract)
+    synthesizer = SynthesizerProgram(kokoro.model, noise.origin, noise.seed, noise.samples)
+    return _saved(SYNTHESIZER, SYNTHESIZER, synthesizer, kokoro, noise, contract).parent
+
+
+def exported_twin(kokoro: Kokoro, noise: NoiseChoice, contract: ClientContract) -> Path:
+    """Return the second program with `har` as one more output, by which its audio can be held to PyTorch's numbers."""
+    module = SynthesizerProgram(kokoro.model, noise.origin, noise.seed, noise.samples)
+    module.shows_har, module.output_names = True, ("audio", "har")
+    return _saved("twin.pte", SYNTHESIZER, module, kokoro, noise, contract)
+
+
+def _saved(
+    file: str, name: str, module: nn.Module, kokoro: Kokoro, noise: NoiseChoice, contract: ClientContract
+) -> Path:
+    about = {"weights": kokoro.weights.label, "noise": repr(noise)}
+    path = program_place(contract.client, ("executorch",), **about) / file
+    if not path.is_file():
+        with atomic(path) as draft, patched(kokoro.model):
+            draft.write_bytes(lowered(module.eval(), contract.programs[name], contract.ranges))
+    return path
+
+
+def lowered(module: nn.Module, signature: Signature, ranges: Ranges) -> bytes:
+    """Return a module as a ``.pte`` file: XNNPACK's where its partitioner lowers it, else the portable kernels' alone.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Its parameters are the inputs of `signature`, in that order.
+    signature, ranges
+        See `client_contract`.
+
+    Raises
+    ------
+    InputError
+        If the program does not take every size that the schema tells.
+    """
+    inputs, _ = signature
+    axes = {name: torch.export.Dim(name, min=least, max=most) for name, (least, most, _) in ranges.items()}
+    sizes = [{place: axes[axis] for place, axis in enumerate(rule.shape) if isinstance(axis, str)} for rule in inputs]
+    example = tuple(_example(rule.dtype, [_most(axis, ranges) for axis in rule.shape]) for rule in inputs)
+    methods = {METHOD: json.dumps(model_schema(signature, ranges))}
+    with quietly():
+        program = open_program(module, example, sizes)
+        try:
+            return lowered_program(program, [DELEGATES["xnnpack"].partitioner()], methods)
+        except InputError:
+            raise
+        except Exception as error:  # a partitioner's errors have no common class
+            _log.warning("XNNPACK does not lower %s (%s); the portable kernels do.", type(module).__name__, error)
+            return lowered_program(program, [], methods)
+
+
+def _most(axis: int | str, ranges: Ranges) -> int:
+    return ranges[axis][1] if isinstance(axis, str) else axis
+
+
+def _example(dtype: str, shape: list[int]) -> Tensor:
+    if dtype == "bool":
+        return torch.ones(shape, dtype=torch.bool)
+    if dtype == "int64":
+        return torch.arange(1, shape[-1] + 1).expand(shape) % 100
+    return torch.full(shape, 0.1)
