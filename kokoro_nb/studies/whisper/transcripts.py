@@ -58,16 +58,6 @@ class Listening:
             for at, phrase in enumerate(self.versions.texts if self.heard else ())
         ]
 
-    def beside(self, others: Mapping[str, "Listening"], name: str) -> list[dict[str, Any]]:
-        """Return a row for each phrase in each version, with what this recogniser, called `name`, and others hear."""
-        ears = {name: self, **others}
-        rows = []
-        for version in self.versions.audio:
-            for at, phrase in enumerate(self.versions.texts):
-                found = {ear: _said(one, version, at) for ear, one in ears.items()}
-                rows.append({"version": version, "phrase": phrase, **found})
-        return rows
-
     def rate_rows(self) -> list[dict[str, Any]]:
         """Return a row for each version and each control."""
         return [
@@ -83,15 +73,6 @@ class Listening:
             return timing_rows(self.versions.cases[0], None)
         (timed,) = heard_in(self.recogniser, self.versions.package[:1], self.versions.sr, words=True)
         return timing_rows(self.versions.cases[0], timed)
-
-
-def _said(heard: Listening, version: str, at: int) -> str:
-    if heard.reason:
-        return f"SKIP: {heard.reason}"
-    one = heard.heard[version][at]
-    if one is None:
-        return "not finite"
-    return f"{one.text} ({'; '.join(doubts(one))})" if doubts(one) else one.text
 
 
 def listen(versions: PhraseVersions, whisper_model: str) -> Listening:

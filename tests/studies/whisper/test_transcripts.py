@@ -1,6 +1,5 @@
-"""Transcripts of several recognisers side by side, and what stands where one of them is not here."""
+"""When each word is spoken and heard, and which sentence a recogniser that learnt from people identifies."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,24 +12,7 @@ from kokoro_nb.listening.transcript import Transcript, Word
 from kokoro_nb.studies.waveform_spectrum import PACKAGE
 from kokoro_nb.studies.whisper.known_sentences import known_sentences
 from kokoro_nb.studies.whisper.phrase_versions import PhraseVersions
-from kokoro_nb.studies.whisper.transcripts import Listening, timing_rows, word_times
-
-SURE = Transcript("Two cats!", -0.1, 0.0, 0.9)
-
-
-def test_each_model_has_its_column_and_an_absent_one_its_reason():
-    y = [np.ones(10, np.float32)] * 2
-    cases = tuple(SimpleNamespace(text=text) for text in ("two cats", "one dog"))
-    made = PhraseVersions(cases, {PACKAGE: y, "tvm": y}, y, {}, {})
-    heard = {PACKAGE: (SURE, replace(SURE, text="One dog.")), "tvm": (None, replace(SURE, no_speech_prob=0.9))}
-    first = Listening(made, object(), "", heard, {}, 0.1)
-    absent = Listening(made, None, "it is not in the cache", {}, {}, 0.1)
-    rows = first.beside({"base.en": absent}, "mini")
-    assert [row["version"] for row in rows] == [PACKAGE, PACKAGE, "tvm", "tvm"]
-    assert [row["phrase"] for row in rows] == 2 * ["two cats", "one dog"]
-    assert [row["mini"] for row in rows[:3]] == ["Two cats!", "One dog.", "not finite"]
-    assert rows[3]["mini"].startswith("Two cats! (the probability of no speech is 0.9")
-    assert {row["base.en"] for row in rows} == {"SKIP: it is not in the cache"}
+from kokoro_nb.studies.whisper.transcripts import timing_rows, word_times
 
 
 def utterance(phonemes="ab, c.", durations=(4, 2, 2, 3, 1, 4, 4, 4)):
