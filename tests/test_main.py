@@ -113,10 +113,10 @@ def test_bad_input_is_one_sentence_and_exit_status_2(project, capsys, arguments,
 
 
 def test_doctor_prints_text_or_json(monkeypatch, capsys):
-    from kokoro_nb.reporting import doctor
+    from kokoro_nb.reporting import versions
 
-    monkeypatch.setattr(doctor, "doctor", lambda: {"backends": {"eager": None}})
-    monkeypatch.setattr(doctor, "describe", lambda found: f"found {found}")
+    monkeypatch.setattr(versions, "doctor", lambda: {"backends": {"eager": None}})
+    monkeypatch.setattr(versions, "describe", lambda found: f"found {found}")
     assert main(["doctor", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"backends": {"eager": None}}
     assert main(["doctor"]) == 0

@@ -61,7 +61,7 @@ def add(commands: Any) -> None:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    from kokoro_nb.reporting.doctor import describe, doctor
+    from kokoro_nb.reporting.versions import describe, doctor
 
     found = doctor()
     print(json.dumps(found, indent=2) if arguments.json else describe(found))
@@ -104,8 +104,8 @@ def _report(arguments: argparse.Namespace) -> int:
 
 
 def _clean(_: argparse.Namespace) -> int:
+    from kokoro_nb.reporting.fragments import size_text
     from kokoro_nb.reporting.needs import trim_exports
-    from kokoro_nb.reporting.readable import size_text
 
     removed = trim_exports(0.0, young=0.0)
     print(f"Removed {size_text(removed)} of exports." if removed else "No exports are saved.")

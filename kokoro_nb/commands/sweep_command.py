@@ -24,22 +24,22 @@ def add(commands: Any) -> None:
 
 
 def _sweep(arguments: argparse.Namespace) -> int:
-    from kokoro_nb.reporting.sweep.grid import read_spec
-    from kokoro_nb.reporting.sweep.sweep_run import TABLE, run_sweep
+    from kokoro_nb.reporting.sweep import TABLE, run_sweep
+    from kokoro_nb.reporting.sweep_grid import read_spec
     from kokoro_nb.reporting.versions import outputs_folder
 
     spec = read_spec(arguments.spec)
     out = (arguments.out or outputs_folder() / "sweeps" / spec.name).resolve()
     results = run_sweep(spec, out, arguments.workers, arguments.scheduler)
-    counts = Counter(result.status for result in results)
+    counts = Counter("unchanged" if result.unchanged else result.run.status for result in results)
     print(f"{len(results)} cells: {', '.join(f'{count} {status}' for status, count in counts.items())}")
     print(f"Table: {out / TABLE}")
     print(f"Report: {out / 'report' / 'index.html'}")
-    return int(any(status not in ("passed", "skipped") for status in counts))
+    return int(any(status not in ("passed", "skipped", "unchanged") for status in counts))
 
 
 def _worker(arguments: argparse.Namespace) -> int:
-    from kokoro_nb.reporting.sweep.cluster import run_worker
+    from kokoro_nb.reporting.sweep import run_worker
 
     run_worker(arguments.scheduler)
     return 0

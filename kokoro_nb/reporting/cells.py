@@ -7,7 +7,6 @@ import base64
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from hashlib import sha256
 from html import escape, unescape
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from nbformat import NotebookNode
 
 PLAYER = re.compile(r'<audio\b[^>]*\bsrc="(?P<src>[^"]*)"[^>]*></audio>')
-REWRITTEN = re.compile(r".*\r(?=[^\n])")  # what a progress bar wrote over
 PAPERMILL_MARK = "papermill-error-cell-tag"  # cells that papermill adds about a failure
 ELEMENTS = (
     "a abbr audio b blockquote br caption code col colgroup dd del details div dl dt em figcaption figure h1 h2 h3 h4 "
@@ -87,9 +85,7 @@ def render_cells(notebook: "NotebookNode", error: str = "") -> Body:
     body = Body()
     parts = []
     shown = [cell for cell in notebook.cells if PAPERMILL_MARK not in cell.metadata.get("tags", ())]
-    began = [
-        cell for cell in shown if cell.cell_type == "code" and cell.metadata.get("papermill", {}).get("start_time")
-    ]
+    began = [one for one in shown if one.cell_type == "code" and one.metadata.get("papermill", {}).get("start_time")]
     if error and began and not any(_failed(cell) for cell in shown):
         name, _, value = error.partition(": ")
         began[-1].outputs.append(type(notebook)(output_type="error", ename=name, evalue=value, traceback=[]))
@@ -113,7 +109,11 @@ def _failed(cell: "NotebookNode") -> bool:
 
 
 def _code_cell(cell: "NotebookNode", index: int, body: Body) -> str:
-    outputs = "".join(_output(output, body) for output in _joined(cell.get("outputs", [])))
+    from nbconvert.preprocessors import CoalesceStreamsPreprocessor
+
+    # pieces of one stream are cut at arbitrary places, and progress bars write over what they wrote
+    CoalesceStreamsPreprocessor().preprocess_cell(cell, {}, index)
+    outputs = "".join(_output(output, body) for output in cell.get("outputs", []))
     anchor, kind, aside = f"cell-{index}", "cell", ""
     count = cell.get("execution_count")
     if body.stopped and not count:
@@ -129,28 +129,12 @@ def _code_cell(cell: "NotebookNode", index: int, body: Body) -> str:
     return f'<section class="{kind}" id="{anchor}" aria-label="Cell {index}">{code}{outputs}</section>'
 
 
-def _joined(outputs: "list[NotebookNode]") -> "list[NotebookNode]":
-    """Return the outputs with neighbouring pieces of one stream in one, for they are cut at arbitrary places."""
-    joined: list[Any] = []
-    for output in outputs:
-        last = joined[-1] if joined else None
-        if last is not None and output.output_type == "stream" == last.output_type and output.name == last.name:
-            joined[-1] = type(output)({**last, "text": last.text + output.text})
-        else:
-            joined.append(output)
-    return joined
-
-
 def _output(output: "NotebookNode", body: Body) -> str:
     if output.output_type == "stream":
         kind = "stream stderr" if output.name == "stderr" else "stream"
-        return f'<pre class="{kind}" tabindex="0">{_terminal(REWRITTEN.sub("", output.text))}</pre>'
-    if output.output_type == "error":
-        return _error(output)
-    return _rich(output.get("data", {}), output.get("metadata", {}), body)
-
-
-def _error(output: "NotebookNode") -> str:
+        return f'<pre class="{kind}" tabindex="0">{_terminal(output.text)}</pre>'
+    if output.output_type != "error":
+        return _rich(output.get("data", {}), output.get("metadata", {}), body)
     what = f"<strong>{escape(output.ename)}</strong>: {escape(output.evalue)}"
     trace = _terminal("\n".join(output.traceback))
     details = f'<details><summary>Traceback</summary><pre tabindex="0">{trace}</pre></details>' if trace else ""
@@ -179,9 +163,8 @@ def _rich(data: Mapping[str, Any], metadata: Mapping[str, Any], body: Body) -> s
 def _image(kind: str, encoded: str, about: Mapping[str, Any], data: Mapping[str, Any]) -> str:
     plain = str(data.get("text/plain", ""))
     alt = str(about.get("alt") or ("Figure" if plain.startswith("<") or not plain else plain))
-    sides = {side: about.get(side) for side in ("width", "height")}  # in a file that anybody may have written
-    known = {side: int(value) for side, value in sides.items() if isinstance(value, int | float) and 0 < value < 1e5}
-    size = "".join(f' {side}="{value}"' for side, value in known.items())
+    sides = [(side, about.get(side)) for side in ("width", "height")]  # in a file that anybody may have written
+    size = "".join(f' {side}="{int(x)}"' for side, x in sides if isinstance(x, int | float) and 0 < x < 1e5)
     return f'<img class="figure" src="data:image/{kind};base64,{encoded}" alt="{escape(alt)}"{size}>'
 
 
@@ -238,14 +221,10 @@ def sanitise(html: str) -> str:
     >>> sanitise('<b onclick="x()">1 &lt; 2</b><script>x()</script><img src="http://example.org/a.png">')
     '<b>1 &lt; 2</b><img>'
     """
-    return _cleaner().clean(html)
+    import nh3
 
-
-@cache
-def _cleaner() -> Any:
-    from nh3 import Cleaner
-
-    return Cleaner(
+    return nh3.clean(
+        html,
         tags=TAGS,
         clean_content_tags={"script", "style", "template", "noscript", "iframe", "object"},  # their text is no text
         attributes={"*": {*PLAIN, *DATA, "href", "id", "src", "tabindex"}},

@@ -1,94 +1,95 @@
-"""Figures with a curve per signal, and of numbers: effects of patches, and tables of verdicts.
+"""Figures of numbers: bars, and tables of verdicts.
 
 They follow the rules of `kokoro_nb.reporting.figures`: NaN and infinity are hatched and written out, and `weights` is
 the label of the weights that a figure was made with.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.listening import spectrum
-from kokoro_nb.listening.comparison import f0_contour
-from kokoro_nb.listening.joins import Join, short_time_level
-from kokoro_nb.listening.waveform import Signal, as_signal, finite_fraction, percent_finite
-from kokoro_nb.reporting.style import (
-    CANDIDATES,
-    FAINT,
-    INK,
-    NAN_MARK,
-    ON_WHITE,
-    REFERENCE,
-    colours,
-    compact,
-    legend_above,
-    new_figure,
-)
+from kokoro_nb.reporting.style import FAULT, INK, NAN_MARK, ON_WHITE, REFERENCE, colours, compact, new_figure
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_VERDICTS = {"pass": "#CFE8F7", "fail": "#F7C6A8", "unknown": "#E3E3E3", "skip": "#F4F4F4"}
-Curve = tuple[Any, Any, str]  # its points, and what the legend says of it
-_SIGNS = {"pass": "✓", "fail": "✗", "unknown": "?", "skip": "–"}
+_VERDICTS = {"pass": ("✓", "#CFE8F7"), "fail": ("✗", "#F7C6A8"), "unknown": ("?", "#E3E3E3"), "skip": ("–", "#F4F4F4")}
 
 
-def patch_effects(
-    effects: Mapping[str, float], unit: str, title: str = "Effect of each patch", weights: str = ""
+def log_bars(
+    values: Mapping[str, float],
+    unit: str,
+    title: str = "",
+    weights: str = "",
+    notes: Mapping[str, str] | None = None,
+    spreads: Mapping[str, tuple[float, float]] | None = None,
+    lines: Mapping[str, float] | None = None,
 ) -> "Figure":
-    """Draw one effect per patch as a bar on a logarithmic axis.
+    """Draw figures as bars on a logarithmic axis.
 
     Parameters
     ----------
-    effects : mapping of str to float
-        Size of each effect, in `unit`; a zero is written "exact 0", NaN and infinity are hatched.
+    values : mapping of str to float
+        What each bar is of, in `unit`; a zero is written "exact 0", NaN and infinity are hatched.
     unit : str
         What is measured, and its unit: the label of the axis.
     title, weights : str
         Title, and label of the weights.
+    notes : mapping of str to str, optional
+        What stands beside a bar; its figure by default.
+    spreads : mapping of str to (float, float), optional
+        Ends of the thin line over a bar.
+    lines : mapping of str to float, optional
+        Figures that are drawn across all bars.
 
     Raises
     ------
     InputError
-        If there is no effect, or one is negative.
+        If there is no figure, or one is negative.
     """
-    if not effects:
-        raise InputError("There are no effects to draw; give one at least.")
-    for name, value in effects.items():
+    if not values:
+        raise InputError("There are no figures to draw; give one at least.")
+    for name, value in values.items():
         if value < 0:
-            raise InputError(f"The effect of '{name}' is {value:g}; give magnitudes, of 0 or more.")
-    positive = [v for v in effects.values() if v > 0 and math.isfinite(v)] or [1.0]
-    left, right = 10.0 ** (math.floor(math.log10(min(positive))) - 1), max(positive) * 10
-    with new_figure(1.1 + 0.3 * len(effects), title, weights) as figure:
+            raise InputError(f"The figure of '{name}' is {value:g}; give magnitudes, of 0 or more.")
+    spreads, lines = spreads or {}, lines or {}
+    known = [*values.values(), *lines.values(), *(end for ends in spreads.values() for end in ends)]
+    positive = [value for value in known if value > 0 and math.isfinite(value)] or [1.0]
+    left, right = min(positive) / (10 if 0 in values.values() else 2), max(positive) * 10
+    with new_figure(1.2 + 0.3 * len(values), title, weights) as figure:
         axes = figure.subplots()
         axes.set_xscale("log")
         axes.set_xlim(left, right)
         axes.grid(axis="x")
-        for row, value in enumerate(effects.values()):
-            if math.isfinite(value) and value > 0:
-                axes.barh(row, value - left, left=left, height=0.62, color=REFERENCE)
-                beside(axes, value, row, compact(value))
-            elif value == 0:
+        for row, (name, value) in enumerate(values.items()):
+            text, end = (notes or {}).get(name, compact(value)), left
+            if value == 0:
                 axes.plot(left, row, marker="D", markersize=6, color=REFERENCE, clip_on=False)
-                beside(axes, left, row, "exact 0", gap=9)
+                text = "exact 0"
+            elif math.isfinite(value):
+                axes.barh(row, value - left, left=left, height=0.62, color=REFERENCE)
+                low, end = spreads.get(name, (value, value))
+                axes.plot([low, end], [row, row], color=INK, linewidth=1.5)
             else:
                 axes.barh(row, right - left, left=left, height=0.62, **NAN_MARK)
-                beside(axes, left, row, compact(value))
-        axes.set_yticks(range(len(effects)), list(effects))
-        axes.set(ylim=(len(effects) - 0.5, -0.5), xlabel=unit)
+            look: dict[str, Any] = {"xytext": (9, 0), "textcoords": "offset points", "va": "center", "bbox": ON_WHITE}
+            axes.annotate(text, (end, row), **look)
+        for (name, value), dashes in zip(lines.items(), ("--", ":"), strict=False):
+            axes.axvline(value, color=FAULT, linestyle=dashes, linewidth=1.2, label=name)
+        axes.set_yticks(range(len(values)), list(values))
+        axes.set(ylim=(len(values) - 0.5, -0.5), xlabel=unit)
         axes.tick_params(axis="y", length=0, pad=9)
+        if lines:
+            axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
     return figure
 
 
 def heat_map(
-    rows: Sequence[str],
-    columns: Sequence[str],
-    values: Sequence[Sequence[float | str]],
+    values: Mapping[str, Mapping[str, float | str]],
     title: str = "",
     weights: str = "",
     unit: str = "",
@@ -98,11 +99,10 @@ def heat_map(
 
     Parameters
     ----------
-    rows, columns : sequence of str
-        Names of the rows and columns.
-    values : sequence of sequences of float or str, len(rows) by len(columns)
-        A text that begins with a verdict (``pass``, ``fail``, ``unknown``, ``skip``) has the verdict's colour; a float
-        has its place on one colour scale; NaN and infinity are hatched.
+    values : mapping of str to mapping of str to float or str
+        Row -> column -> cell, every row with the columns of the first. A text that begins with a verdict (``pass``,
+        ``fail``, ``unknown``, ``skip``) has the verdict's colour; a float has its place on one colour scale; NaN and
+        infinity are hatched.
     title, weights : str
         Title, and label of the weights.
     unit : str
@@ -113,29 +113,37 @@ def heat_map(
     Raises
     ------
     InputError
-        If the table is empty, its shape does not fit its names, or a figure on a logarithmic scale is negative.
+        If the table is empty, a row has other columns than the first, or a figure on a logarithmic scale is negative.
     """
-    if not rows or not columns or [len(line) for line in values] != [len(columns)] * len(rows):
-        raise InputError(f"The table must have {len(rows)} rows of {len(columns)} values, and one at least.")
-    numbers = [float(cell) for line in values for cell in line if not isinstance(cell, str)]
+    from matplotlib.colors import to_rgba
+    from matplotlib.patches import Rectangle
+
+    rows, columns = list(values), list(next(iter(values.values()), ()))
+    if not columns or any(line.keys() != {*columns} for line in values.values()):
+        raise InputError("A table has one row at least, and each row a cell for every column of the first.")
+    numbers = [float(cell) for line in values.values() for cell in line.values() if not isinstance(cell, str)]
     if log and any(number < 0 for number in numbers):
         raise InputError("A figure below 0 has no place on a logarithmic scale; use log=False.")
-    scale = _colour_scale([n for n in numbers if math.isfinite(n) and (n > 0 or not log)], log)
+    known = [number for number in numbers if math.isfinite(number) and (number > 0 or not log)]
+    scale = _colour_scale(known, log) if known else None
     wrap = max(8, 84 // len(columns))
-    texts = [_signed(cell) for line in values for cell in line if isinstance(cell, str)]
-    lines = max((fill(text, wrap).count("\n") + 1 for text in texts), default=1)
+    cells = [[_cell(line[column], scale, log) for column in columns] for line in values.values()]
+    lines = max(fill(text, wrap).count("\n") + 1 for line in cells for text, _, _ in line)
     with new_figure(1.1 + (0.2 + 0.16 * lines) * len(rows), title, weights) as figure:
         axes = figure.subplots()
-        for row, line in enumerate(values):
-            for column, cell in enumerate(line):
-                _cell(axes, row, column, cell, scale, log, wrap)
-        for edge in range(len(columns) + 1):
-            axes.axvline(edge - 0.5, color="white", linewidth=2)
-        for edge in range(len(rows) + 1):
-            axes.axhline(edge - 0.5, color="white", linewidth=2)
-        axes.set(xlim=(-0.5, len(columns) - 0.5), ylim=(len(rows) - 0.5, -0.5))
+        for row, line in enumerate(cells):
+            for column, (text, look, box) in enumerate(line):
+                axes.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, **look))
+                red, green, blue, _ = to_rgba(look["facecolor"])
+                # relative luminance (WCAG 2), without its gamma
+                ink = INK if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.5 else "white"
+                axes.text(column, row, fill(text, wrap), ha="center", va="center", color=ink, bbox=box)
+        right, bottom = len(columns) - 0.5, len(rows) - 0.5
+        axes.vlines(np.arange(len(columns) + 1) - 0.5, -0.5, bottom, "white", linewidth=2)
+        axes.hlines(np.arange(len(rows) + 1) - 0.5, -0.5, right, "white", linewidth=2)
+        axes.set(xlim=(-0.5, right), ylim=(bottom, -0.5))
         axes.set_xticks(range(len(columns)), [fill(column, wrap) for column in columns])
-        axes.set_yticks(range(len(rows)), list(rows))
+        axes.set_yticks(range(len(rows)), rows)
         axes.xaxis.tick_top()
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
@@ -145,171 +153,24 @@ def heat_map(
     return figure
 
 
-def beside(axes: "Axes", x: float, y: float, text: str, gap: int = 5) -> None:
-    """Write `text` to the right of a point, on white, so that no line runs through it."""
-    axes.annotate(text, (x, y), xytext=(gap, 0), textcoords="offset points", va="center", bbox=ON_WHITE)
-
-
-def _colour_scale(numbers: Sequence[float], log: bool) -> Any:
-    """Return the scale of the floats, None where there is none."""
-    if not numbers:
-        return None
+def _colour_scale(known: Sequence[float], log: bool) -> Any:
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import LogNorm, Normalize
 
-    low, high = min(numbers), max(numbers)
+    low, high = min(known), max(known)
     if low == high:
         low, high = (low / 10, high * 10) if log else (low - 1, high + 1)
     return ScalarMappable((LogNorm if log else Normalize)(low, high), colours("cividis"))
 
 
-def _cell(axes: "Axes", row: int, column: int, cell: float | str, scale: Any, log: bool, wrap: int) -> None:
-    from matplotlib.patches import Rectangle
-
-    look: dict[str, Any] = {"facecolor": "white", "linewidth": 0}
-    ink, box = INK, dict[str, Any]()
+def _cell(cell: float | str, scale: Any, log: bool) -> tuple[str, dict[str, Any], dict[str, Any] | None]:
+    """Return the text of a cell, its look, and the box behind the text; a verdict has a sign beside its colour."""
+    plain: dict[str, Any] = {"facecolor": "white", "linewidth": 0}
     if isinstance(cell, str):
-        look["facecolor"] = _VERDICTS.get(_verdict(cell), "white")
-        text = _signed(cell)
-    elif not math.isfinite(cell):
-        look, text, box = NAN_MARK, compact(cell), ON_WHITE
-    elif log and cell == 0:
-        text = "exact 0"
-    else:
-        red, green, blue, _ = look["facecolor"] = scale.to_rgba(cell)
-        # relative luminance (WCAG 2), without its gamma
-        ink = INK if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.5 else "white"
-        text = compact(cell)
-    axes.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, **look))
-    axes.text(column, row, fill(text, wrap), ha="center", va="center", color=ink, bbox=box or None)
-
-
-def _verdict(cell: str) -> str:
-    return cell.partition(" ")[0].rstrip(":,;")
-
-
-def _signed(cell: str) -> str:
-    """Return the text with the sign of its verdict before it, so that colour is not the only sign."""
-    sign = _SIGNS.get(_verdict(cell))
-    return f"{sign} {cell}" if sign else cell
-
-
-def f0_contours(
-    signals: Mapping[str, Signal], sr: int, title: str = "Fundamental frequency", weights: str = ""
-) -> "Figure":
-    """Draw the F0 contours of several signals over each other, the reference first.
-
-    Parameters
-    ----------
-    signals : mapping of str to numpy.ndarray, shape (n,), float
-        Samples, full scale 1. One that is not finite has no contour, and the legend says so.
-    sr : int
-        Sample rate in Hz.
-    title, weights : str
-        Title, and label of the weights.
-
-    Raises
-    ------
-    InputError
-        If there is none, or one is no signal.
-    """
-
-    def curve(y: Signal) -> Curve:
-        if finite_fraction(y) < 1:
-            return (), (), f" ({percent_finite(y)}: no F0)"
-        contour = f0_contour(y, sr)
-        return contour.times, contour.f0, f" ({100 * np.mean(contour.voiced):.0f} % of frames voiced)"
-
-    seconds = max(map(len, signals.values()), default=0) / sr
-    return _curves(signals, curve, title, weights, xlabel="time (s)", ylabel="F0 (Hz)", xlim=(0, seconds))
-
-
-def average_spectra(
-    signals: Mapping[str, Signal], sr: int, title: str = "Average spectrum", weights: str = ""
-) -> "Figure":
-    """Draw the average power spectrum of several signals over each other.
-
-    Parameters
-    ----------
-    signals : mapping of str to numpy.ndarray, shape (n,), float
-        Samples. One that is silent or not finite has no line, and the legend says so.
-    sr : int
-        Sample rate in Hz.
-    title, weights : str
-        Title, and label of the weights.
-
-    Raises
-    ------
-    InputError
-        If there is none, or one is no signal.
-    """
-
-    def curve(y: Signal) -> Curve:
-        frequencies, power = spectrum.average_spectrum(y, sr)
-        if not np.all(power > 0):
-            return (), (), f" ({'silent' if finite_fraction(y) == 1 else percent_finite(y)})"
-        return frequencies / 1000, 10 * np.log10(power), ""
-
-    axis = {"xlabel": "frequency (kHz)", "ylabel": "power (dB)", "xlim": (0, sr / 2000)}
-    return _curves(signals, curve, title, weights, **axis)
-
-
-def levels_at_joins(
-    y: Signal, sr: int, found: Sequence[Join], title: str = "Level around joins", weights: str = ""
-) -> "Figure":
-    """Draw the short-time level of a signal for 300 ms around each join.
-
-    Parameters
-    ----------
-    y : numpy.ndarray, shape (n,), float
-        Samples, full scale 1, without NaN.
-    sr : int
-        Sample rate in Hz.
-    found : sequence of Join
-        See `joins.joins`.
-    title, weights : str
-        Title, and label of the weights.
-
-    Raises
-    ------
-    InputError
-        If there is no join.
-    """
-    if not found:
-        raise InputError("There is no join to draw; give a text that is cut.")
-    level, reach = short_time_level(y, sr), 150
-    with new_figure(3.2, title, weights) as figure:
-        axes = figure.subplots()
-        for index, join in enumerate(found):
-            at = np.arange(max(0, round(1000 * join.at) - reach), min(level.size, round(1000 * join.at) + reach))
-            look = _look(index, 1.3)
-            axes.plot(at - 1000 * join.at, np.maximum(level[at] - level.max(), -120), label=f"{join.at:.2f} s", **look)
-        axes.axvline(0, linestyle="--", linewidth=1, color=FAINT)
-        axes.grid(axis="y")
-        axes.set(xlabel="time from the join (ms)", ylabel="level (dB re the loudest)", xlim=(-reach, reach))
-        legend_above(axes, axes.get_lines()[:-1])
-    return figure
-
-
-def _curves(
-    signals: Mapping[str, Signal], curve: Callable[[Signal], Curve], title: str, weights: str, **axis: Any
-) -> "Figure":
-    """Draw one curve per signal; of one without a point the legend alone tells."""
-    if not signals:
-        raise InputError("There are no signals to draw; give one at least.")
-    with new_figure(3.2, title, weights) as figure:
-        axes = figure.subplots()
-        for index, (name, y) in enumerate(signals.items()):
-            x, level, about = curve(as_signal(y, name))
-            look = _look(index, 1.3 if index else 3)
-            axes.plot(x, level, label=f"{name}{about}", linestyle="-" if len(x) else ":", alpha=0.9, **look)
-        axes.grid(axis="y")
-        axes.set(**axis)
-        legend_above(axes, axes.get_lines())
-    return figure
-
-
-def _look(index: int, linewidth: float) -> dict[str, Any]:
-    """Return colour and width of the curve at `index`; the first is the reference."""
-    palette = (REFERENCE, *CANDIDATES)
-    return {"color": palette[index % len(palette)], "linewidth": linewidth}
+        sign, colour = _VERDICTS.get(cell.partition(" ")[0].rstrip(":,;"), ("", "white"))
+        return f"{sign} {cell}".strip(), {**plain, "facecolor": colour}, None
+    if not math.isfinite(cell):
+        return compact(cell), NAN_MARK, ON_WHITE
+    if log and cell == 0:
+        return "exact 0", plain, None
+    return compact(cell), {**plain, "facecolor": scale.to_rgba(cell)}, None

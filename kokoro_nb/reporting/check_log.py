@@ -66,7 +66,7 @@ class CheckLog:
         if not RELATIONS[op](value, limit):
             failure = f"measured {number(value)} {unit}".rstrip() + f", required {op} {number(limit)} {unit}".rstrip()
             failure += f"; {unknown}" if unknown else ""
-        verdict: Verdict = "unknown" if failure and unknown else _verdict(failure)
+        verdict: Verdict = "pass" if not failure else "unknown" if unknown else "fail"
         return self._checked(
             Finding(
                 *(kind, verdict, statement, self.weights, backend, value, limit, unit, tap, failure),
@@ -103,7 +103,7 @@ class CheckLog:
         if type(holds).__name__ != "bool":  # numpy has one of its own
             raise InputError(f"'{kind}' is given {holds!r}, not True or False; use check for a figure and its limit.")
         failure = "" if holds else reason or "it is not so"
-        verdict = _verdict(failure)
+        verdict: Verdict = "fail" if failure else "pass"
         return self._checked(Finding(kind, verdict, statement, self.weights, backend, tap=tap, reason=failure))
 
     def outcome(self, kind: str, statement: str, failure: object | None, backend: str) -> Fragment:
@@ -161,7 +161,3 @@ class CheckLog:
 
     def _save(self) -> None:
         """Keep what has been found; a log that is kept nowhere does nothing."""
-
-
-def _verdict(failure: str) -> Verdict:
-    return "fail" if failure else "pass"

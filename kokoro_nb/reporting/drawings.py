@@ -1,18 +1,92 @@
-"""The drawings of results of the general parts: traces, localisation, listening. `show` imports them when needed."""
+"""How a result is drawn, by its type: `drawn` for one, `drawn_together` for several; what has no drawing is a row.
 
+Those of the general parts stand here: traces, localisation, listening.
+"""
+
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import fields, is_dataclass
+from functools import singledispatch
+from numbers import Number
+from typing import TYPE_CHECKING, Any
 
-from kokoro_nb.listening.transcript import Transcript, Word
+from kokoro_nb.errors import InputError
+from kokoro_nb.listening.transcript import Transcript
 from kokoro_nb.locate.bisection import Bisection
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.investigation import Investigation
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.markup import Fragment, table
-from kokoro_nb.reporting.drawn import drawn, drawn_together
+from kokoro_nb.reporting.charts import heat_map
 from kokoro_nb.reporting.explorer import explore
-from kokoro_nb.reporting.localisation_figures import bisections, local_error_profile
+from kokoro_nb.reporting.style import CANDIDATES, FAULT, NAN_MARK, REFERENCE, legend_above, new_figure
 from kokoro_nb.traces.trace import Trace
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LOWEST = 1e-4  # of what rounding explains: what is exact, or smaller, stands on the lower edge
+
+
+class NoDrawingError(InputError):
+    """There is no drawing for a type of result."""
+
+
+@singledispatch
+def drawn(result: Any, label: str, caption: str) -> Any:
+    """Draw one result; register a drawing for another type with ``@drawn.register``."""
+    from matplotlib.figure import Figure
+
+    if isinstance(result, Figure | Fragment) or hasattr(result, "_repr_html_"):
+        return result
+    return table([_row(result)], caption)
+
+
+@singledispatch
+def drawn_together(first: Any, results: Any, label: str, caption: str) -> Any:
+    """Draw several results of the type of `first` in one figure or table.
+
+    Register a drawing for another type with ``@drawn_together.register``; `results` is a list, a tuple or a mapping of
+    names to results.
+    """
+    if isinstance(results, Mapping):
+        if all(map(is_plain, results.values())):
+            return table([results], caption)
+        return table([{"name": name, **_row(result)} for name, result in results.items()], caption)
+    return table([_row(result) for result in results], caption)
+
+
+@drawn_together.register(Mapping)
+def _rows(first: Any, results: Any, label: str, caption: str) -> Any:
+    if isinstance(results, Sequence):
+        return table([_row(result) for result in results], caption)
+    return heat_map({name: {column: row[column] for column in first} for name, row in results.items()}, caption, label)
+
+
+def _row(result: Any) -> Mapping[str, Any]:
+    """Return `result` as a row of a table."""
+    if isinstance(result, Mapping):
+        return result
+    if isinstance(result, Diagnosis):
+        return _diagnosis(result)
+    if isinstance(result, Transcript):
+        figures = {"mean log probability": result.avg_logprob, "probability of no speech": result.no_speech_prob}
+        return {"heard": result.text, **figures, "compression ratio": result.compression_ratio}
+    if hasattr(result, "as_dict"):
+        return dict(result.as_dict())
+    if is_dataclass(result):
+        row = {field.name.replace("_", " "): getattr(result, field.name) for field in fields(result)}
+        if all(map(is_plain, row.values())):
+            return row
+    raise NoDrawingError(
+        f"There is no drawing for a result of the type {type(result).__name__}; show its rows, or register a drawing "
+        "with kokoro_nb.reporting.drawings.drawn.register."
+    )
+
+
+def is_plain(value: Any) -> bool:
+    """Return whether a value can stand in a cell of a table."""
+    return value is None or isinstance(value, str | Number)
 
 
 @drawn.register(Trace)
@@ -23,25 +97,17 @@ def _explorer(result: Any, label: str, caption: str) -> Any:
 
 @drawn.register
 def _bisection(result: Bisection, label: str, caption: str) -> Any:
-    return bisections(result, caption or f"Bisection on {result.backend}", label)
-
-
-@drawn.register
-def _transcript(result: Transcript, label: str, caption: str) -> Fragment:
-    return table(_words(result.words) or [_heard(result)], caption or result.text)
-
-
-@drawn_together.register
-def _transcripts(first: Transcript, results: Any, label: str, caption: str) -> Fragment:
-    if isinstance(results, Mapping):
-        return table([{"name": name, **_heard(one)} for name, one in results.items()], caption)
-    return table([_heard(one) for one in results], caption)
-
-
-@drawn_together.register
-def _diagnoses(first: Diagnosis, results: Any, label: str, caption: str) -> Fragment:
-    named = results if isinstance(results, Mapping) else {one.backend: one for one in results}
-    return table([_diagnosis(name, one) for name, one in named.items()], caption)
+    """Draw which part of a program each compilation took, and whether it was wrong."""
+    with new_figure(1.2 + 0.22 * len(result.steps), caption or f"Bisection on {result.backend}", label) as figure:
+        axes = figure.subplots()
+        rows: dict[str, Any] = {}
+        for place, step in enumerate(result.steps, start=1):
+            name, colour = ("wrong", FAULT) if step.wrong or step.failure else ("right", REFERENCE)
+            rows[name] = axes.barh(place, step.stop - step.first, 0.7, step.first, color=colour, label=name)
+        axes.set(xlim=(0, result.units), ylim=(len(result.steps) + 0.6, 0.4), ylabel="compilation")
+        axes.set_xlabel("operators that compute, in the order of execution")
+        legend_above(axes, list(rows.values()))
+    return figure
 
 
 @drawn_together.register
@@ -55,35 +121,54 @@ def _profiles(first: Investigation, results: Any, label: str, caption: str) -> A
     )
 
 
-@drawn_together.register
-def _profile(first: LocalError, results: Sequence[LocalError], label: str, caption: str) -> Any:
-    order = [one.operator.name for one in results]
-    return local_error_profile({"local error": results}, order, caption or "Error of each operator by itself", label)
-
-
-def _diagnosis(name: str, found: Diagnosis) -> dict[str, Any]:
-    row: dict[str, Any] = {"name": name, "verdict": found.verdict, "method": found.method}
+def _diagnosis(found: Diagnosis) -> dict[str, Any]:
+    row: dict[str, Any] = {"backend": found.backend, "verdict": found.verdict, "method": found.method}
     if found.failure is not None:
         return row | found.failure.as_dict()
     first, worst = found.first, next(iter(found.ranked), None)
     row["first wrong operator"] = first.tap.name if first is not None and first.tap is not None else "none"
     if worst is not None and worst.tap is not None:
         row |= {"largest effect": worst.tap.name, "line of the model": worst.source, "mechanism": worst.mechanism.name}
-    return (
-        row | (found.investigation.as_dict() if found.investigation is not None else {}) | {"result": found.statement}
-    )
+    more = found.investigation.as_dict() if found.investigation is not None else {}
+    return row | more | {"result": found.statement}
 
 
-def _heard(transcript: Transcript) -> dict[str, Any]:
-    return {
-        "heard": transcript.text,
-        "mean log probability": transcript.avg_logprob,
-        "probability of no speech": transcript.no_speech_prob,
-        "compression ratio": transcript.compression_ratio,
-    }
+def local_error_profile(
+    errors: Mapping[str, Sequence[LocalError]], order: Sequence[str], title: str = "Local errors", weights: str = ""
+) -> "Figure":
+    """Draw how wrong each operator is by itself, in the order of execution, as a multiple of what rounding explains.
 
+    Parameters
+    ----------
+    errors : mapping of str to sequence of LocalError
+        Backend -> what `locate.verdicts.judged` returned.
+    order : sequence of str
+        Names of all operators, in the order of execution.
+    title, weights : str
+        Title, and label of the weights.
 
-def _words(words: Sequence[Word]) -> list[dict[str, Any]]:
-    return [
-        {"word": one.text, "start (s)": one.start, "end (s)": one.end, "probability": one.probability} for one in words
-    ]
+    Raises
+    ------
+    InputError
+        If there is no error to draw.
+    """
+    if not any(errors.values()):
+        raise InputError("There are no local errors to draw; capture some operators with keep='full'.")
+    places = {name: place for place, name in enumerate(order)}
+    with new_figure(3.4, title, weights) as figure:
+        axes = figure.subplots()
+        axes.set_yscale("log")
+        for index, (name, found) in enumerate(errors.items()):
+            marks = [(places[one.operator.name], max(one.ratio, LOWEST)) for one in found if math.isfinite(one.ratio)]
+            x, y = zip(*marks, strict=True) if marks else ((), ())
+            colour = CANDIDATES[index % len(CANDIDATES)]
+            axes.plot(x, y, linestyle="", marker=".", markersize=3, label=name, color=colour)
+            for one in found:
+                if not math.isfinite(one.ratio):
+                    axes.axvspan(places[one.operator.name] - 0.5, places[one.operator.name] + 0.5, **NAN_MARK)
+        axes.axhline(1, color=FAULT, linewidth=1)
+        axes.set(xlim=(-1, len(order)), ylim=(LOWEST / 2, None))
+        axes.set(xlabel="operator, in the order of execution", ylabel="error / what rounding explains")
+        axes.grid(axis="y")
+        legend_above(axes, axes.get_lines()[:-1])
+    return figure

@@ -195,17 +195,20 @@ def player(label: str, y: np.ndarray, sr: int) -> Fragment:
     sr : int
         Sampling rate in Hz.
     """
-    about = f"{y.size / sr:.2f} s · {number(sr)} Hz"
-    finite = np.isfinite(y)
+    about, text, finite = f"{y.size / sr:.2f} s · {number(sr)} Hz", "", np.isfinite(y)
     if not finite.all():
         text = f"Not playable: {number(100 * (1 - finite.mean()))} % of {number(y.size)} samples are not finite."
-        return _figure(label, about, f"<p>{NOT_FINITE}{text}</p>", text)
-    peak = float(np.abs(y.astype(np.float64)).max())
-    played = y.astype(np.float64) / max(1.0, peak)
-    down = f"Beyond full scale: played {20 * np.log10(max(1.0, peak)):.1f} dB down. The WAV file is untouched."
-    gain = down if peak > 1 else ""
-    body = sound_element(label, played, sr) + (f"<p>{gain}</p>" if gain else "")
-    return _figure(label, f"{about} · {level(peak)}", body, gain)
+        body = f"<p>{NOT_FINITE}{text}</p>"
+    else:
+        peak = float(np.abs(y.astype(np.float64)).max())
+        about += f" · {level(peak)}"
+        body = sound_element(label, y.astype(np.float64) / max(1.0, peak), sr)
+        if peak > 1:
+            text = f"Beyond full scale: played {20 * np.log10(peak):.1f} dB down. The WAV file is untouched."
+            body += f"<p>{text}</p>"
+    caption = f'<figcaption>{escape(label)}<span class="knb-note">{about}</span></figcaption>'
+    html = f'<figure class="knb knb-player">{caption}{body}</figure>'
+    return Fragment(html, f"{label}: {about}. {text}".strip())
 
 
 def level(peak: float) -> str:
@@ -226,9 +229,3 @@ def sound_element(label: str, y: np.ndarray, sr: int) -> str:
     sound = base64.b64encode(buffer.getvalue()).decode()
     source = f"data:audio/flac;base64,{sound}"
     return f'<audio controls preload="metadata" aria-label="{escape(label)}" src="{source}"></audio>'
-
-
-def _figure(label: str, about: str, body: str, text: str) -> Fragment:
-    caption = f'<figcaption>{escape(label)}<span class="knb-note">{about}</span></figcaption>'
-    html = f'<figure class="knb knb-player">{caption}{body}</figure>'
-    return Fragment(html, f"{label}: {about}. {text}".strip())

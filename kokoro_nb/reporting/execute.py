@@ -1,26 +1,23 @@
 """Run notebooks headlessly, several at once if requested; what passed before and has not changed is not run again."""
 
 import json
-import math
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from threading import current_thread, main_thread
 from typing import Any
 
 from kokoro_nb.errors import InputError, Terminated
-from kokoro_nb.reporting.logbook import now
+from kokoro_nb.reporting.fragments import size_text
 from kokoro_nb.reporting.needs import NOTEBOOK, require_memory, trim_exports
 from kokoro_nb.reporting.one_notebook import RESERVE, Job, execute, hush
 from kokoro_nb.reporting.progress import Progress
-from kokoro_nb.reporting.readable import size_text
 from kokoro_nb.reporting.run_outcome import NONE, Limits, RunOutcome, Status, outcome
-from kokoro_nb.reporting.runs import FILE, RunRecord, content_key, read_run_or_damage, reusable, write_run
+from kokoro_nb.reporting.runs import FILE, RunRecord, content_key, now, read_run_or_damage, reusable, write_run
 from kokoro_nb.reporting.selection import (
     assign_parameters,
     declared_parameters,
@@ -105,31 +102,26 @@ def run_notebooks(
     given = assign_parameters(declared, parameters)
     for name, notebook in notebooks.items():
         require_kinds(notebook, given[name], name)
-    sources = {path.stem: str(path.resolve()) for path in paths if places[path.stem] is not None}
     root = Path(out_dir).resolve()
     with locked(root, "run"):
-        runs = {
-            name: RunRecord(
-                *(name, "running", content_key(notebook, given[name]), given[name], now()),
-                source=sources.get(name, ""),
-            )
-            for name, notebook in notebooks.items()
-        }
-        for name in notebooks:
+        outcomes, runs = {}, {}
+        for path in paths:
+            name, source = path.stem, str(path.resolve()) if places[path.stem] else ""
             clear_drafts(root / name)
-        found = {name: None if fresh else reusable(root / name, run.key) for name, run in runs.items()}
-        waiting = [name for name, kept in found.items() if kept is None]
-        jobs = _at_once(jobs, str(parameters.get("weights", "mini")), len(waiting))
+            key = content_key(notebooks[name], given[name])
+            runs[name] = RunRecord(name, "running", key, given[name], now(), source=source)
+            if not fresh and (kept := reusable(root / name, key)) is not None:
+                outcomes[name] = NotebookResult(kept, True)
+        waiting = sorted(runs.keys() - outcomes.keys(), key=lambda name: _rank(root / name))
+        if waiting:
+            there = require_memory("a notebook", str(parameters.get("weights", "mini")), NOTEBOOK, "-p weights mini")
+            jobs = there if there < jobs else jobs
         threads = max(1, (os.cpu_count() or 1) // jobs) if jobs > 1 else None
-        seconds = {name: _seconds_before(root / name) for name in waiting}
-        progress = Progress(len(runs))
-        outcomes, work = {}, []
+        progress, work = Progress(len(runs)), []
         try:
-            for name, kept in found.items():
-                if kept is not None:
-                    outcomes[name] = NotebookResult(kept, True)
-                    progress.end(name, str(outcomes[name]))
-            for name in sorted(waiting, key=lambda name: _rank(name, seconds[name])):
+            for name, result in outcomes.items():
+                progress.end(name, str(result))
+            for name in waiting:
                 passed = {**given[name], **({"out_dir": str(root / name)} if "out_dir" in declared[name] else {})}
                 require_own(root / name, FILE, "a run", "--out")
                 source = json.dumps(notebooks[name])
@@ -150,63 +142,37 @@ def _own_place(place: Path, folder: str | Path | None) -> Path | None:
     return None if ours else place
 
 
-def _at_once(jobs: int, weights: str, notebooks: int) -> int:
-    """Return how many notebooks run at once with these weights; refuse where there is no room for one."""
-    if not notebooks:
-        return jobs
-    there = require_memory("a notebook", weights, NOTEBOOK, "-p weights mini")
-    return there if there < jobs else jobs
-
-
-def _seconds_before(folder: Path) -> float | None:
-    """Return how long a notebook took when it last ran to its end there; None if that is not known."""
+def _rank(folder: Path) -> tuple[float, float, str]:
+    """Return what sorts the notebook of a folder: those of `FIRST`, those never measured, then what took longest."""
+    if folder.name[:2] in FIRST:
+        return FIRST.index(folder.name[:2]), 0.0, ""
     run = read_run_or_damage(folder) if folder.is_dir() else None
-    return run.seconds if run is not None and run.status in ("passed", "checks failed") else None
-
-
-def _rank(name: str, seconds: float | None) -> tuple[int, float]:
-    if name[:2] in FIRST:
-        return FIRST.index(name[:2]), 0.0
-    return len(FIRST), -math.inf if seconds is None else -seconds
+    known = run is not None and run.seconds is not None and run.status in ("passed", "checks failed")
+    return len(FIRST) + known, -(run.seconds or 0.0) if run is not None and known else 0.0, folder.name
 
 
 def _run_all(jobs: Sequence[Job], at_once: int, progress: Progress, on_change: Callable[[], object]) -> list[RunRecord]:
     """Execute jobs in this order, and return the record of each."""
     hush()
-    heard: SimpleQueue[tuple[Job, int | RunRecord | BaseException]] = SimpleQueue()
     stops: list[RunOutcome] = []
 
-    def work(job: Job) -> None:
-        try:
-            heard.put((job, -1))
-            run = execute(_begun(job), lambda cell: heard.put((job, cell)), lambda: stops[0] if stops else None)
-            heard.put((job, run))
-        except BaseException as error:
-            heard.put((job, error))
+    def work(job: Job) -> RunRecord:
+        name = job.run.notebook
+        progress.begin(name, len(json.loads(job.source)["cells"]) + bool(job.parameters))
+        return execute(_begun(job), lambda cell: progress.cell(name, cell), lambda: stops[0] if stops else None)
 
     pool = ThreadPoolExecutor(at_once)  # papermill waits in each for a kernel, which is a process
     done: list[RunRecord] = []
     try:
-        for job in jobs:
-            pool.submit(work, job)
-        while len(done) < len(jobs):
-            try:
-                job, said = heard.get(timeout=1.0)
-            except Empty:
-                progress.refresh()
-                continue
-            name = job.run.notebook
-            if isinstance(said, BaseException):
-                raise said
-            if isinstance(said, RunRecord):
-                done.append(said)
-                progress.end(name, str(NotebookResult(said, False)))
+        running = {pool.submit(work, job) for job in jobs}
+        while running:
+            ended, running = wait(running, 1.0, FIRST_COMPLETED)
+            progress.refresh()
+            for run in (each.result() for each in ended):
+                done.append(run)
+                progress.end(run.notebook, str(NotebookResult(run, False)))
                 with suppress(InputError):  # no room for a page now: the notebooks go on
                     on_change()
-            elif said < 0:
-                progress.begin(name, len(json.loads(job.source)["cells"]) + bool(job.parameters))
-            else:
-                progress.cell(name, said)
     except BaseException as error:
         ctrl_c = isinstance(error, KeyboardInterrupt)
         status: Status = "terminated" if isinstance(error, Terminated) else "interrupted" if ctrl_c else "abandoned"

@@ -1,13 +1,53 @@
-"""Verdicts as a notebook shows them and the report shows them again: one, many on a board, a whole run as a table."""
+"""Verdicts as a notebook shows them and the report shows them again, one or many; times and sizes in words."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from html import escape
+from functools import cache
+from typing import Any
 
 from kokoro_nb.findings import Finding, limit, verdict_line
-from kokoro_nb.markup import ORDER, Fragment, chip, number, scrolling
+from kokoro_nb.markup import ORDER, Fragment, chip, number
 
 WORDS: Mapping[str, str] = {"fail": "failed", "unknown": "unknown", "skip": "skipped", "pass": "passed"}
+
+
+def duration(seconds: float) -> str:
+    """Return a wall time as one reads it.
+
+    >>> duration(4.21), duration(192.6)
+    ('4.2 s', '3 min 13 s')
+    """
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s"
+
+
+def size_text(count: int) -> str:
+    """Return a number of bytes as one reads it.
+
+    >>> size_text(812), size_text(1_540_000), size_text(5_230_000_000)
+    ('1 kB', '1.5 MB', '5.2 GB')
+    """
+    if count < 1e6:
+        return f"{max(1, round(count / 1e3))} kB"
+    return f"{count / 1e6:.1f} MB" if count < 1e9 else f"{count / 1e9:.1f} GB"
+
+
+def rendered(template: str, **values: Any) -> str:
+    """Return a template of this room with these values; every text in them is escaped."""
+    return _environment().get_template(template).render(values)
+
+
+@cache
+def _environment() -> Any:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    loader, undefined = PackageLoader("kokoro_nb", "reporting"), StrictUndefined
+    made = Environment(loader=loader, autoescape=True, undefined=undefined, trim_blocks=True, lstrip_blocks=True)
+    made.filters |= {"chip": chip, "number": number, "limit": limit}
+    made.filters |= {"duration": duration, "size": size_text, "tally": tally}
+    return made
 
 
 def checks(findings: Sequence[Finding]) -> list[Finding]:
@@ -51,44 +91,9 @@ def board(findings: Sequence[Finding], rows: bool = True) -> Fragment:
         Whether what passed has rows; otherwise the line counts it.
     """
     numbered = [(index, finding) for index, finding in enumerate(findings, 1) if finding.diagnosis is None]
-    if not numbered:
-        text = "No check has been recorded: nothing is known."
-        return Fragment(f'<p class="knb knb-line">{chip("unknown")} {text}</p>', text)
     ordered = sorted(numbered, key=lambda item: ORDER.index(item[1].verdict))
     passed = [item for item in ordered if item[1].verdict == "pass"]
-    html = _table([item for item in ordered if item[1].verdict != "pass"])
-    count = f"{len(passed)} check{'' if len(passed) == 1 else 's'} passed"
-    if passed and rows:
-        html += f'<details class="knb knb-passed"><summary>{count}</summary>{_table(passed)}</details>'
-    elif passed:
-        html += f'<p class="knb knb-line">{count}</p>'
-    return Fragment(html, "\n".join([tally(findings), *(repr(verdict_line(finding)) for _, finding in ordered)]))
-
-
-def _table(numbered: Sequence[tuple[int, Finding]]) -> str:
-    if not numbered:
-        return ""
-    labels = list(dict.fromkeys(finding.weights for _, finding in numbered))
-    backends = any(finding.backend for _, finding in numbered)
-    heads = ["Verdict", "Statement", *(["Backend"] if backends else []), "Figure", "Limit", "Unit"]
-    heads += ["Weights"] if len(labels) > 1 else []
-    rows = "".join(_row(index, finding, backends, len(labels) > 1) for index, finding in numbered)
-    head = "".join(
-        f'<th scope="col"{" class=knb-number" if name in ("Figure", "Limit") else ""}>{name}</th>' for name in heads
-    )
-    caption = "" if len(labels) > 1 else f"<caption>Weights: {escape(labels[0])}</caption>"
-    return scrolling(f'<table class="knb-board">{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>')
-
-
-def _row(index: int, finding: Finding, backends: bool, weights: bool) -> str:
-    statement = escape(finding.statement)
-    for text, kind in ((finding.tap, "knb-tap"), (finding.reason, "knb-reason")):
-        statement += f'<span class="{kind}">{escape(text)}</span>' if text else ""
-    figure = "" if finding.value is None else number(finding.value)
-    cells = [f"<td>{chip(finding.verdict)}</td>", f'<td class="knb-statement">{statement}</td>']
-    cells += [f'<td class="knb-backend" data-label="Backend">{escape(finding.backend or "")}</td>'] if backends else []
-    cells += [f'<td class="knb-number" data-label="Figure">{figure}</td>']
-    cells += [f'<td class="knb-number" data-label="Limit">{escape(limit(finding))}</td>']
-    cells += [f'<td data-label="Unit">{escape(finding.unit)}</td>']
-    cells += [f'<td data-label="Weights">{escape(finding.weights)}</td>'] if weights else []
-    return f"<tr id=finding-{index}>{''.join(cells)}</tr>"
+    text = "No check has been recorded: nothing is known."
+    html = rendered("board.html.j2", open=ordered[: len(ordered) - len(passed)], passed=passed, rows=rows, text=text)
+    lines = [tally(findings), *(repr(verdict_line(finding)) for _, finding in ordered)]
+    return Fragment(html, "\n".join(lines) if numbered else text)

@@ -14,13 +14,11 @@ from urllib.parse import quote
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Finding, read_findings
-from kokoro_nb.markup import ORDER, chip, resource, table
+from kokoro_nb.markup import ORDER, resource, table
 from kokoro_nb.reporting.cells import Body, render_cells
-from kokoro_nb.reporting.fragments import WORDS, board, checks, overall, tally
-from kokoro_nb.reporting.logbook import now
-from kokoro_nb.reporting.readable import clock, duration, size_text
+from kokoro_nb.reporting.fragments import WORDS, board, checks, overall, rendered, tally
 from kokoro_nb.reporting.run_outcome import AGAIN
-from kokoro_nb.reporting.runs import RunRecord, changed_files
+from kokoro_nb.reporting.runs import RunRecord, changed_files, now
 from kokoro_nb.reporting.selection import read_notebook
 from kokoro_nb.reporting.side_by_side import MARK, player_script
 from kokoro_nb.reporting.versions import commit, versions
@@ -70,6 +68,11 @@ class Page:
     picture: bytes = b""
 
     @property
+    def lead(self) -> str:
+        """The picture as PNG in base64."""
+        return _encoded(self.picture)
+
+    @property
     def name(self) -> str:
         """Name of the notebook."""
         return self.run.notebook
@@ -112,6 +115,8 @@ class Page:
     @property
     def verdict(self) -> str:
         """One verdict for the whole notebook; of one that has not ended that it is waiting or running."""
+        if self.run.status == "skipped":
+            return "skip"
         return self.run.status if self.pending else overall(self.findings, completed=self.run.status == "passed")
 
     @property
@@ -130,18 +135,18 @@ class Page:
         return str(_answer(self.about).get("alt") or "The first figure of the notebook")
 
     @cached_property
-    def thumbnail(self) -> bytes:
-        """The picture, small, as JPEG; empty without one that can be read."""
+    def thumbnail(self) -> str:
+        """The picture, small, as JPEG in base64; empty without one that can be read."""
         from PIL import Image
 
         try:
             image = Image.open(io.BytesIO(self.picture)).convert("RGB")
         except (OSError, Image.DecompressionBombError):
-            return b""
+            return ""
         image.thumbnail(THUMBNAIL)
         buffer = io.BytesIO()
         image.save(buffer, "JPEG", quality=80)
-        return buffer.getvalue()
+        return _encoded(buffer.getvalue())
 
     @property
     def unsettled(self) -> list[Finding]:
@@ -252,7 +257,7 @@ def render_index(pages: Sequence[Page], sizes: Mapping[str, int]) -> str:
     counted = [page for page in pages if page.run.status != "removed"]
     every = [finding for page in counted for finding in page.findings]
     pending = [page.name for page in pages if page.pending]
-    verdict = overall(every, all(page.run.status == "passed" for page in counted if not page.pending))
+    verdict = overall(every, all(page.run.status in ("passed", "skipped") for page in counted if not page.pending))
     return _render(
         "index.html.j2",
         pages=pages,
@@ -263,7 +268,7 @@ def render_index(pages: Sequence[Page], sizes: Mapping[str, int]) -> str:
         tally=tally(every),
         backends=table([*_by_backend(counted)]).html,
         wrong=_first_cards([one for page in counted for one in page.wrong]),
-        stopped=[page for page in pages if not page.completed and not page.pending],
+        stopped=[page for page in pages if not page.completed and page.run.status not in (*PENDING, "skipped")],
         pending=pending,
         labels=list(dict.fromkeys(page.weights for page in pages if not page.pending)),
         made=now(),
@@ -302,22 +307,9 @@ def _first_cards(wrong: Sequence[WrongExport]) -> list[str]:
 
 
 def _render(template: str, script: str, style: str = "", **values: Any) -> str:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    loader = PackageLoader("kokoro_nb", "reporting")
-    environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters |= {"chip": chip, "encoded": _encoded, "clock": clock, "duration": duration, "size": size_text}
-    environment.globals.update(
-        order=ORDER,
-        tally_of=tally,
-        generator=GENERATOR,
-        css=resource("markup.css") + style + resource("reporting/page.css"),
-        script=script,
-        script_hash=_encoded(sha256(script.encode()).digest()),
-    )
-    return environment.get_template(template).render(values)
+    css = resource("markup.css") + style + resource("reporting/page.css")
+    about = {"generator": GENERATOR, "css": css, "script": script}
+    return rendered(template, **about, script_hash=_encoded(sha256(script.encode()).digest()), **values)
 
 
 def _encoded(data: bytes) -> str:

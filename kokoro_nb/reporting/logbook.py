@@ -4,7 +4,6 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,9 @@ from kokoro_nb.findings import Finding, failure_line, write_findings
 from kokoro_nb.listening.waveform import write_wav
 from kokoro_nb.markup import Fragment, table
 from kokoro_nb.reporting.check_log import CheckLog
-from kokoro_nb.reporting.drawn import NoDrawingError
 from kokoro_nb.reporting.embedded import mono, player
 from kokoro_nb.reporting.fragments import board, checks
+from kokoro_nb.reporting.runs import now
 from kokoro_nb.reporting.show import displayed, shown, without_failures
 from kokoro_nb.reporting.side_by_side import side_by_side
 from kokoro_nb.reporting.style import Picture, save
@@ -27,11 +26,6 @@ FINDINGS = "findings.json"
 OUT_DIR = "KOKORO_NB_OUT_DIR"  # tells the kernel of a run where its results go
 BACKENDS = ("backend", "backends", "delegates", "accelerators")  # a parameter of that name, or ending with it
 NOTEBOOK = re.compile(r"\w[\w.-]*")
-
-
-def now() -> str:
-    """Return the time, UTC, as ISO 8601 to the second."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 class Logbook(CheckLog):
@@ -207,6 +201,8 @@ class Logbook(CheckLog):
             If there is no drawing for results of its type.
         """
         from matplotlib.figure import Figure
+
+        from kokoro_nb.reporting.drawings import NoDrawingError
 
         result, absent = without_failures(result)
         if absent:

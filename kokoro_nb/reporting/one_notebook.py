@@ -1,6 +1,5 @@
 """One notebook executed through papermill, in a kernel of its own."""
 
-import json
 import logging
 import os
 import sys
@@ -109,7 +108,7 @@ def execute(
         how = replace(usage.ended, error="" if usage.ended.status in STOPPED else how.error)
     run = replace(job.run.ended(how, round(time.monotonic() - start, 2)), memory=round(usage.memory, 3))
     if run.status not in STOPPED:
-        run = replace(run, files=_files_of(job.folder, run.notebook))
+        run = replace(run, files=_files_of(job.folder))
     with suppress(OSError):
         (job.folder / RESERVE).unlink(missing_ok=True)
     with suppress(OSError, InputError):  # it stays as it was when the run began, which nobody takes for a pass
@@ -148,7 +147,7 @@ def _execute(job: Job, report: Callable[[int], object], kernels: "list[Popen[byt
             said = log.read().decode(errors="replace").splitlines()
             last = [f"{name}: {error}", *takewhile(lambda line: IPYTHON not in line, said)]
             code = kernels[0].wait() if kernels else None
-            return death_outcome("kernel", code, "\n".join(last), oom_kills() > starved)
+            return death_outcome(code, "\n".join(last), oom_kills() > starved)
     return _end_of(job.folder)
 
 
@@ -210,16 +209,8 @@ def _end_of(folder: Path) -> RunOutcome:
     return outcome("checks failed", f"{len(failed)} checks failed, and log.close() was not called: {'; '.join(failed)}")
 
 
-def _files_of(folder: Path, notebook: str) -> dict[str, str]:
-    """Return what a run has left in its folder, relative to it, but for its record and what is hidden -> its SHA-256.
-
-    The executed copy of `notebook` is left out where it is not whole: papermill writes it in place.
-    """
+def _files_of(folder: Path) -> dict[str, str]:
+    """Return what a run has left in its folder, but for its record and what is hidden: relative path -> SHA-256."""
     found = (path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file())
     names = [path.as_posix() for path in found if path.name != FILE and not path.parts[0].startswith(".")]
-    copy = f"{notebook}.ipynb"
-    try:
-        json.loads((folder / copy).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        names = [name for name in names if name != copy]
     return {name: file_digest(folder / name) for name in names}

@@ -18,16 +18,14 @@ class Progress:
     def __init__(self, notebooks: int, stream: TextIO | None = None) -> None:
         self._stream = sys.stderr if stream is None else stream
         self._bars: dict[str, Any] = {}
-        self._all = self._bar("all notebooks", notebooks, " notebooks", 0)
+        self._all = self._bar("all notebooks", notebooks, " notebooks")
 
     def begin(self, name: str, cells: int) -> None:
         """Show that the notebook `name` of so many cells has begun."""
         if self._all.disable:
-            return self.say(f"{name}: running, {cells} cells")
-        taken = {bar.pos for bar in self._bars.values()}
-        position = next(row for row in range(1, len(taken) + 2) if -row not in taken)
-        self._bars[name] = self._bar(name, cells, " cells", position)
-        return None
+            self.say(f"{name}: running, {cells} cells")
+        else:
+            self._bars[name] = self._bar(name, cells, " cells")
 
     def cell(self, name: str, index: int) -> None:
         """Show that the cell at `index` has begun, so that those before it are done."""
@@ -43,7 +41,7 @@ class Progress:
 
     def refresh(self) -> None:
         """Show the time that has gone by."""
-        for bar in (*self._bars.values(), self._all):
+        for bar in (*list(self._bars.values()), self._all):  # others may begin meanwhile
             bar.refresh()
 
     def say(self, line: str) -> None:
@@ -56,18 +54,9 @@ class Progress:
         for bar in (*self._bars.values(), self._all):
             bar.close()
 
-    def _bar(self, name: str, total: int, unit: str, position: int) -> Any:
+    def _bar(self, name: str, total: int, unit: str) -> Any:
         from tqdm import tqdm
 
         style = "{desc:<24.24} {bar} {n_fmt}/{total_fmt}{unit} {elapsed}"
-        return tqdm(
-            total=total,
-            desc=name,
-            unit=unit,
-            position=position,
-            leave=False,
-            file=self._stream,
-            bar_format=style,
-            mininterval=0,
-            disable=None,  # without a terminal
-        )
+        look: dict[str, Any] = {"leave": False, "mininterval": 0, "disable": None}  # without a terminal
+        return tqdm(total=total, desc=name, unit=unit, file=self._stream, bar_format=style, **look)

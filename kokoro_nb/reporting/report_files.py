@@ -1,6 +1,6 @@
 """The files of the report: a page for each notebook and an index of them, also while the notebooks run."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,12 +24,20 @@ class Report:
         Names of those that there are: what was run under another one is shown, and counts for nothing.
     awaited : collection of str, optional
         Names of the notebooks that are going to be run.
+    titles : mapping, optional
+        Titles of pages by the names of their folders; the first heading of its notebook by default.
     """
 
     def __init__(
-        self, run_dir: Path, out_dir: Path, notebooks: Collection[str] | None = None, awaited: Collection[str] = ()
+        self,
+        run_dir: Path,
+        out_dir: Path,
+        notebooks: Collection[str] | None = None,
+        awaited: Collection[str] = (),
+        titles: Mapping[str, str] | None = None,
     ) -> None:
         self._run_dir, self._out_dir, self._notebooks, self._awaited = run_dir, out_dir, notebooks, awaited
+        self._titles = titles or {}
         self._written: dict[str, tuple[RunRecord, Page, int]] = {}
 
     def update(self) -> Path:
@@ -47,7 +55,8 @@ class Report:
             raise InputError(f"Nothing has been run in {self._run_dir}; run the notebooks first: kokoro-nb run.")
         self._written = {name: self._page(runs[name]) for name in sorted(runs)}
         pages = [page for _, page, _ in self._written.values()]
-        return write_text(self._out_dir / "index.html", render_index(pages, self._sizes()))
+        sizes = {page.name: size for _, page, size in self._written.values() if size}
+        return write_text(self._out_dir / "index.html", render_index(pages, sizes))
 
     def close(self) -> Path:
         """Write what is left to write, await nothing, remove what an earlier report left; return the path of the index.
@@ -58,37 +67,20 @@ class Report:
             As `update` does.
         """
         self._awaited = ()
-        self.update()
-        return _without_others(self._out_dir, self._sizes())
+        index = self.update()
+        written = {index.name, *(page.file for _, page, _ in self._written.values() if page.written)}
+        for path in self._out_dir.glob("*.html"):
+            if path.name not in written and GENERATOR.encode() in path.read_bytes()[:1000]:
+                path.unlink()
+        return index
 
     def _page(self, run: RunRecord) -> tuple[RunRecord, Page, int]:
         if (known := self._written.get(run.notebook)) is not None and known[0] == run:
             return known
         page = read_page(run, self._run_dir / run.notebook, self._out_dir)
-        return run, page, _write_page(page, self._out_dir) if page.written else 0
-
-    def _sizes(self) -> dict[str, int]:
-        return {name: size for name, (_, _, size) in self._written.items() if size}
-
-
-def write_pages(pages: Sequence[Page], out_dir: Path) -> Path:
-    """Write a page each and the index, and remove what an earlier report left; return the path of the index."""
-    sizes = {page.name: _write_page(page, out_dir) for page in pages}
-    write_text(out_dir / "index.html", render_index(pages, sizes))
-    return _without_others(out_dir, sizes)
-
-
-def _write_page(page: Page, out_dir: Path) -> int:
-    """Write a page and return its size in bytes."""
-    return write_text(out_dir / page.file, render_page(page)).stat().st_size
-
-
-def _without_others(out_dir: Path, names: Collection[str]) -> Path:
-    written = {"index.html", *(f"{name}.html" for name in names)}
-    for path in out_dir.glob("*.html"):
-        if path.name not in written and GENERATOR.encode() in path.read_bytes()[:1000]:
-            path.unlink()
-    return out_dir / "index.html"
+        page.body.title = self._titles.get(run.notebook, page.body.title)
+        size = write_text(self._out_dir / page.file, render_page(page)).stat().st_size if page.written else 0
+        return run, page, size
 
 
 def _current(run: RunRecord, notebooks: Collection[str] | None) -> RunRecord:

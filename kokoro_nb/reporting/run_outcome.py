@@ -31,6 +31,7 @@ Status = Literal[
     "interrupted",
     "terminated",
     "abandoned",
+    "skipped",  # no worker of a sweep can run it
     "damaged",
     "removed",
 ]
@@ -105,13 +106,11 @@ def error_outcome(name: str, message: str) -> RunOutcome:
     return outcome(cause or ("refused" if name == "InputError" else "failed"), error)
 
 
-def death_outcome(what: str, code: int | None, error: str, starved: bool) -> RunOutcome:
-    """Return the outcome of a process that died.
+def death_outcome(code: int | None, error: str, starved: bool) -> RunOutcome:
+    """Return the outcome of a kernel that died.
 
     Parameters
     ----------
-    what : str
-        ``kernel`` or ``worker process``.
     code : int or None
         As `subprocess.Popen.returncode`; None where it is not known.
     error : str
@@ -119,18 +118,18 @@ def death_outcome(what: str, code: int | None, error: str, starved: bool) -> Run
     starved : bool
         Whether the system killed a process for want of memory meanwhile: see `oom_kills`.
 
-    >>> death_outcome("kernel", -9, "", False).reason
+    >>> death_outcome(-9, "", False).reason
     'The kernel was killed from outside by SIGKILL; the same command runs it again.'
-    >>> [death_outcome("kernel", code, "", True).status for code in (-9, -11, 3)]
+    >>> [death_outcome(code, "", True).status for code in (-9, -11, 3)]
     ['out of memory', 'crashed', 'crashed']
     """
     memory = _LIMIT_MESSAGES["out of memory"].search(error)
     if memory or (starved and code == -signal.SIGKILL):
         return outcome("out of memory", error)
     if code is not None and -code in KILLS:
-        return RunOutcome("killed", f"The {what} was killed from outside by {_signal(-code)}; {AGAIN}.", error)
+        return RunOutcome("killed", f"The kernel was killed from outside by {_signal(-code)}; {AGAIN}.", error)
     how = "died" if code is None else f"was ended by {_signal(-code)}" if code < 0 else f"ended with exit status {code}"
-    return RunOutcome("crashed", f"The {what} {how}, by itself; fix what crashes it, and {AGAIN}.", error)
+    return RunOutcome("crashed", f"The kernel {how}, by itself; fix what crashes it, and {AGAIN}.", error)
 
 
 def oom_kills() -> int:

@@ -13,7 +13,16 @@ from kokoro_nb.reporting.versions import versions
 from kokoro_nb.storage import file_digest, in_use, read_json, write_json
 
 FILE = "run.json"
+KINDS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("notebook", "key", "started", "error", "reason", "source"), (str,)),
+    **{"parameters": (dict,), "files": (dict,), "memory": (int, float), "seconds": (int, float, type(None))},
+}
 WEIGHTS = (".pth", ".pt", ".safetensors", ".bin", ".npz", ".onnx")
+
+
+def now() -> str:
+    """Return the time, UTC, as ISO 8601 to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 @dataclass(frozen=True)
@@ -44,7 +53,7 @@ class RunRecord:
     source : str
         Path of the notebook, where it lies outside the project; else empty.
     memory : float
-        Most memory that all its processes held together, GB, as `limits.Usage` says; 0 where it was not measured.
+        Most memory that all its processes held together, GB, as `run_outcome.Usage` says; 0 where it was not measured.
     """
 
     notebook: str
@@ -93,29 +102,19 @@ def read_run(folder: str | Path) -> RunRecord | None:
     if not path.is_file():
         return None
     row = read_json(path, "record of a run")
-    names = {item.name for item in fields(RunRecord)}
-    if not isinstance(row, dict) or set(row) | {"source", "memory"} != names or not _sound(row):
+    if not isinstance(row, dict) or not _sound(row := {"source": "", "memory": 0.0, **row}):
         raise InputError(f"{path} is no record of a run; delete its folder and run the notebook again.")
     return RunRecord(**row)
 
 
 def _sound(row: Mapping[str, Any]) -> bool:
-    texts = [row[name] for name in ("notebook", "key", "started", "error", "reason")] + [row.get("source", "")]
-    plain = all(isinstance(text, str) for text in texts) and Path(row["notebook"]).name == row["notebook"] != ""
-    seconds, files = row["seconds"], row["files"]
     return (
-        plain
+        row.keys() == {item.name for item in fields(RunRecord)}
+        and all(type(row[name]) in kinds for name, kinds in KINDS.items())
+        and Path(row["notebook"]).name == row["notebook"] != ""
         and row["status"] in get_args(Status)
-        and isinstance(row["parameters"], dict)
-        and (seconds is None or _is_number(seconds))
-        and isinstance(files, dict)
-        and all(isinstance(checksum, str) for checksum in files.values())
-        and _is_number(row.get("memory", 0.0))
+        and all(isinstance(checksum, str) for checksum in row["files"].values())
     )
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def read_run_or_damage(folder: str | Path) -> RunRecord | None:
@@ -164,15 +163,10 @@ def content_key(notebook: Mapping[str, Any], parameters: Mapping[str, Any]) -> s
     package, ``data/``, and the versions of all packages.
     """
     cells = [(cell["cell_type"], cell["source"], cell["metadata"].get("tags", [])) for cell in notebook["cells"]]
-    given = dict(parameters)
-    about = {"cells": cells, "parameters": given, "files": _named_files(given), "data": files_digest(DATA)}
-    return cache_key({**about, "versions": versions()})
-
-
-def _named_files(parameters: Mapping[str, Any]) -> dict[str, str]:
-    """Return the digest of each file, and of each folder with weights, that a parameter names."""
     values = [each for one in parameters.values() for each in (one if isinstance(one, list | tuple) else (one,))]
-    return {each: files_digest(each) for each in values if isinstance(each, str) and each and _holds_inputs(each)}
+    files = {each: files_digest(each) for each in values if isinstance(each, str) and each and _holds_inputs(each)}
+    about = {"cells": cells, "parameters": dict(parameters), "files": files, "data": files_digest(DATA)}
+    return cache_key({**about, "versions": versions()})
 
 
 def _holds_inputs(name: str) -> bool:

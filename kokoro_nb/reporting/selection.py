@@ -1,7 +1,9 @@
 """Which notebooks there are, which parameters each declares, and what a value on the command line means."""
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +15,10 @@ if TYPE_CHECKING:
     from nbformat import NotebookNode
 
 PATTERN = "[0-9][0-9]_*.ipynb"
+KINDS: dict[type, str] = {
+    **dict.fromkeys((int, float), "a number"),
+    **{bool: "true or false", str: "a text", list: "a list", dict: "a mapping"},
+}
 WORDS = {"true": True, "false": False, "none": None, "null": None}
 
 
@@ -67,10 +73,9 @@ def find_notebooks(selection: Sequence[str] = (), folder: str | Path | None = No
         if len(matches) > 1:
             raise InputError(f"'{wanted}' may be {' or '.join(map(str, matches))}; give the path of the one to run.")
         chosen[matches[0]] = known[matches[0]]
-    names = [path.stem for path in chosen]
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"Two of the selected notebooks are named {name}; run one at a time, or rename one.")
+    name, count = next(iter(Counter(path.stem for path in chosen).most_common(1)), ("", 0))
+    if count > 1:
+        raise InputError(f"Two of the selected notebooks are named {name}; run one at a time, or rename one.")
     ordered = [path for path in known if path in chosen] + [path for path in chosen if path not in known]
     return [chosen[path] for path in ordered] or found
 
@@ -114,16 +119,12 @@ def read_notebook(path: str | Path) -> "NotebookNode":
     return notebook
 
 
-def declared_parameters(notebook: "NotebookNode") -> tuple[str, ...]:
-    """Return the names that the cell tagged ``parameters`` assigns, as papermill reads them."""
-    return tuple(parameter.name for parameter in _declared(notebook))
-
-
-def _declared(notebook: "NotebookNode") -> Sequence[Any]:
+def declared_parameters(notebook: "NotebookNode") -> dict[str, str]:
+    """Return the names that the cell tagged ``parameters`` assigns, as papermill reads them, with their defaults."""
     from papermill.translators import PythonTranslator
 
     tagged = (cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", ()))
-    return next(map(PythonTranslator.inspect, tagged), ())
+    return {parameter.name: parameter.default for parameter in next(map(PythonTranslator.inspect, tagged), ())}
 
 
 def require_kinds(notebook: "NotebookNode", given: Mapping[str, Any], name: str) -> None:
@@ -134,24 +135,18 @@ def require_kinds(notebook: "NotebookNode", given: Mapping[str, Any], name: str)
     InputError
         If a list is given for what is none, a text for a number, or the other way round.
     """
-    for parameter in _declared(notebook):
-        value = given.get(parameter.name)
+    for parameter, default in declared_parameters(notebook).items():
+        value = given.get(parameter)
         try:
-            default = ast.literal_eval(parameter.default)
+            wanted = KINDS.get(type(ast.literal_eval(default)))
         except (ValueError, SyntaxError):  # an expression
             continue
-        wanted = _kind(default)
-        if value is not None and wanted and _kind(value) != wanted:
-            raise InputError(f"The parameter '{parameter.name}' of {name} is {wanted}, not {value!r}; see its default.")
-
-
-def _kind(value: Any) -> str:
-    numbers = dict.fromkeys((int, float), "a number")
-    return {**numbers, bool: "true or false", str: "a text", list: "a list", dict: "a mapping"}.get(type(value), "")
+        if value is not None and wanted and KINDS.get(type(value)) != wanted:
+            raise InputError(f"The parameter '{parameter}' of {name} is {wanted}, not {value!r}; see its default.")
 
 
 def assign_parameters(
-    declared: Mapping[str, Sequence[str]], parameters: Mapping[str, Any]
+    declared: Mapping[str, Collection[str]], parameters: Mapping[str, Any]
 ) -> dict[str, dict[str, Any]]:
     """Return, for each notebook, those of `parameters` that it declares.
 
@@ -188,10 +183,8 @@ def parse_value(text: str) -> Any:
     if text.lower() in WORDS:
         return WORDS[text.lower()]
     for convert in (int, float):
-        try:
+        with suppress(ValueError):
             return convert(text)
-        except ValueError:
-            continue
     if not text.startswith(("[", "{", "'", '"')):
         return text
     try:

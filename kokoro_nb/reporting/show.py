@@ -10,9 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from kokoro_nb.markup import table
-from kokoro_nb.reporting.drawn import drawn, drawn_together, is_plain
 
-PACKAGE = "kokoro_nb."
 STUDIES = "kokoro_nb.studies."
 
 
@@ -36,16 +34,15 @@ def shown(result: Any, label: str = "", caption: str = "") -> Any:
     NoDrawingError
         If nothing is registered for the type, and it is no row.
     """
+    from kokoro_nb.reporting.drawings import drawn, drawn_together
+
     members = list(result.values()) if isinstance(result, Mapping) else result
     several = isinstance(members, list | tuple)
     if result is None or (several and not members):
         return table([], caption)
     first = members[0] if several and members else result
-    for kind in type(first).__mro__:
-        if kind.__module__.startswith(STUDIES):
-            import_module("kokoro_nb.reporting.study_drawings")
-        elif kind.__module__.startswith(PACKAGE):
-            import_module("kokoro_nb.reporting.drawings")
+    if any(kind.__module__.startswith(STUDIES) for kind in type(first).__mro__):
+        import_module("kokoro_nb.reporting.study_drawings")
     return drawn_together(first, result, label, caption) if several else drawn(result, label, caption)
 
 
@@ -61,16 +58,17 @@ def displayed(result: Any) -> bool:
 def without_failures(result: Any) -> tuple[Any, list[dict[str, Any]]]:
     """Return `result` without what failed or is absent in it, and a row for each of these."""
     from kokoro_nb.backends.base import Failure
+    from kokoro_nb.reporting.drawings import is_plain
 
     if isinstance(result, Failure):
         return None, [result.as_dict()]
-    members: Any = list(result.items()) if isinstance(result, Mapping) else None
-    if members is None and isinstance(result, list | tuple):
-        members = list(enumerate(result))
-    failed = [] if members is None else [pair for pair in members if pair[1] is None or isinstance(pair[1], Failure)]
+    listed = isinstance(result, list | tuple)
+    members: Any = result.items() if isinstance(result, Mapping) else enumerate(result) if listed else ()
+    failed = [pair for pair in members if pair[1] is None or isinstance(pair[1], Failure)]
     if not failed or (isinstance(result, Mapping) and all(map(is_plain, result.values()))):
         return result, []
     names = {name for name, _ in failed}
     rows = [{"name": name} | ({"outcome": "absent"} if one is None else one.as_dict()) for name, one in failed]
-    left = {name: one for name, one in members if name not in names}
-    return left if isinstance(result, Mapping) else list(left.values()), rows
+    if listed:
+        return [one for place, one in enumerate(result) if place not in names], rows
+    return {name: one for name, one in result.items() if name not in names}, rows

@@ -1,15 +1,26 @@
 """The drawings of results that only one study has, by the study's number; `show` imports them when needed."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from kokoro_nb.benchmarks.work import shares
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLE_RATE
-from kokoro_nb.reporting import charts, figures
-from kokoro_nb.reporting.charts import heat_map
-from kokoro_nb.reporting.drawn import drawn
-from kokoro_nb.reporting.localisation_figures import slices_map
-from kokoro_nb.reporting.style import CANDIDATES, DIFFERENCE, FAULT, INK, ON_WHITE, REFERENCE, compact, new_figure
+from kokoro_nb.reporting import figures
+from kokoro_nb.reporting.charts import heat_map, log_bars
+from kokoro_nb.reporting.drawings import drawn
+from kokoro_nb.reporting.style import (
+    CANDIDATES,
+    DIFFERENCE,
+    INK,
+    ON_WHITE,
+    REFERENCE,
+    colours,
+    compact,
+    hatch_background,
+    new_figure,
+)
 from kokoro_nb.studies.benchmarks import DecoderBenchmark, Profiles
 from kokoro_nb.studies.decoder_nan import PartsAlone, SlicesView
 from kokoro_nb.studies.padding.padded_decoder import PaddedRun, PaddedRuns
@@ -20,11 +31,15 @@ from kokoro_nb.studies.two_stage_npu.spoken_pieces import SpokenPieces
 from kokoro_nb.studies.validate_steps import StepsOnRuntimes
 from kokoro_nb.studies.waveform_spectrum import BandEnergies, SignalView
 
-_PAIRS: dict[str, tuple[Any, str]] = {
-    "waveforms": (figures.waveforms, "Waveforms"),
-    "mel": (figures.mel_spectrograms, "Mel spectrograms"),
-    "stft": (figures.stft_spectrograms, "STFT spectrograms"),
+_TITLES = {
+    "waveforms": "Waveforms",
+    "mel": "Mel spectrograms",
+    "stft": "STFT spectrograms",
+    "f0": "Fundamental frequency",
 }
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 _HATCHES = ("", "//", "..")
 _COLOURS = (REFERENCE, *CANDIDATES, DIFFERENCE)
 
@@ -33,13 +48,13 @@ _COLOURS = (REFERENCE, *CANDIDATES, DIFFERENCE)
 def _effects(result: PatchEffects, label: str, caption: str) -> Any:
     """01: what each patch changes."""
     changes = {one.patch: one.change.of_peak for one in result.effects}
-    return charts.patch_effects(changes, "of peak", caption or "Effect of each patch", label)
+    return log_bars(changes, "of peak", caption or "Effect of each patch", label)
 
 
 @drawn.register
 def _kinds(result: NoiseKinds, label: str, caption: str) -> Any:
     added = {kind: one.added for kind, one in result.kinds.items()}
-    return charts.average_spectra(added, SAMPLE_RATE, caption or "Noise as added", label)
+    return figures.average_spectra(added, SAMPLE_RATE, caption or "Noise as added", label)
 
 
 @drawn.register
@@ -48,11 +63,51 @@ def _slices(result: SlicesView, label: str, caption: str) -> Any:
     return slices_map(result.tap.value, result.slices.elements, caption or result.tap.name, label)
 
 
+def slices_map(value: Any, elements: int, title: str = "What slices show", weights: str = "") -> "Figure":
+    """Draw which elements of a tensor are not finite, and which of them a look at its first and last elements meets.
+
+    Parameters
+    ----------
+    value : array, shape=(1, channels, positions)
+        The tensor.
+    elements : int
+        How many are looked at from the head, and from the tail, in C order.
+    title, weights : str
+        Title, and label of the weights.
+
+    Raises
+    ------
+    InputError
+        If it is of another shape, or has fewer elements.
+    """
+    value = np.asarray(value)
+    if value.ndim != 3 or value.shape[0] != 1 or not 0 < 2 * elements <= value.size:
+        raise InputError(f"A tensor of shape {value.shape} cannot be drawn with {elements} elements at either end.")
+    bad = ~np.isfinite(value[0])
+    looked = np.zeros(value.size, dtype=bool)
+    looked[:elements] = looked[-elements:] = True
+    with new_figure(3.2, title, weights) as figure:
+        axes = figure.subplots()
+        axes.imshow(np.where(bad, np.nan, 0.25), cmap=colours("Greys"), vmin=0, vmax=1, aspect="auto")
+        hatch_background(axes)
+        for channel in np.flatnonzero(looked.reshape(bad.shape).any(axis=1)):
+            seen = np.flatnonzero(looked.reshape(bad.shape)[channel])
+            axes.plot(seen[[0, -1]], [channel, channel], color=REFERENCE, linewidth=3, solid_capstyle="butt")
+        met = int((bad.reshape(-1) & looked).sum())
+        axes.set_title(
+            f"hatched: not finite ({int(bad.sum())} of {bad.size}); blue: looked at ({2 * elements}), {met} not finite"
+        )
+        axes.set(xlabel="position (samples of this layer)", ylabel="channel")
+    return figure
+
+
 @drawn.register
 def _parts(result: PartsAlone, label: str, caption: str) -> Any:
-    backends = [row.backend for row in next(iter(result.parts.values()))]
-    cells = [[row.eager32.of_peak if row.eager32 else float("nan") for row in rows] for rows in result.parts.values()]
-    return heat_map(list(result.parts), backends, cells, caption or "Error of each part alone", label, "of peak", True)
+    cells = {
+        part: {row.backend: row.eager32.of_peak if row.eager32 else float("nan") for row in rows}
+        for part, rows in result.parts.items()
+    }
+    return heat_map(cells, caption or "Error of each part alone", label, "of peak", log=True)
 
 
 @drawn.register
@@ -63,54 +118,55 @@ def _bands(result: BandEnergies, label: str, caption: str) -> Any:
 
 @drawn.register
 def _view(result: SignalView, label: str, caption: str) -> Any:
+    title = caption or _TITLES[result.kind]
     if result.kind == "f0":
-        signals = dict(zip(result.names, result.signals, strict=True))
-        return charts.f0_contours(signals, SAMPLE_RATE, caption or "Fundamental frequency", label)
-    draw, title = _PAIRS[result.kind]
-    return draw(*result.signals, SAMPLE_RATE, result.names, caption or title, label)
+        return figures.f0_contours(dict(zip(result.names, result.signals, strict=True)), SAMPLE_RATE, title, label)
+    (first, second), names = result.signals, (result.names[0], result.names[1])
+    if result.kind == "waveforms":
+        return figures.waveforms(first, second, SAMPLE_RATE, names, title, label)
+    return figures.spectrograms(result.kind, first, second, SAMPLE_RATE, names, title, label)
 
 
 @drawn.register
 def _joins(result: SpokenPieces, label: str, caption: str) -> Any:
     """06: the level around joins."""
-    return charts.levels_at_joins(result.audio, result.sr, result.joins, caption or "Level around the joins", label)
+    return figures.levels_at_joins(result.audio, result.sr, result.joins, caption or "Level around the joins", label)
 
 
 @drawn.register
 def _correlation(result: PaddedRuns, label: str, caption: str) -> Any:
     """09: naive padding by noise and buffer, and one run as spectrograms."""
-    kinds, buckets = (list(dict.fromkeys(getattr(run, key) for run in result.runs)) for key in ("kind", "bucket"))
-    cells = [[1 - result.run(kind, bucket).leaking.correlation for bucket in buckets] for kind in kinds]
+    cells: dict[str, dict[str, float | str]] = {}
+    for run in result.runs:
+        cells.setdefault(run.kind, {})[f"{run.bucket} frames"] = 1 - run.leaking.correlation
     title = caption or "Naive padding: 1 - correlation of the valid audio with the unpadded"
-    return heat_map(kinds, [f"{bucket} frames" for bucket in buckets], cells, title, label, log=True)
+    return heat_map(cells, title, label, log=True)
 
 
 @drawn.register
 def _spectrograms(result: PaddedRun, label: str, caption: str) -> Any:
     names = ("without padding", f"in {result.bucket} frames")
     title = caption or f"Noise '{result.kind}': {result.frames} valid frames"
-    return figures.stft_spectrograms(result.plain, result.naive, SAMPLE_RATE, names, title, label)
+    return figures.spectrograms("stft", result.plain, result.naive, SAMPLE_RATE, names, title, label)
 
 
 @drawn.register
 def _steps(result: StepsOnRuntimes, label: str, caption: str) -> Any:
     """13: the error of each step, by itself and in the chain, on each runtime."""
-    steps = {"eager": result.floor, **result.found}
-    columns = [f"{name}: {kind}" for name in steps for kind in ("own", "chained")]
-    rows = zip(*steps.values(), strict=True)
-    parities = [[parity for step in row for parity in (step.own, step.chained)] for row in rows]
-    cells = [["fail" if parity is None else parity.of_peak for parity in row] for row in parities]
-    names = [f"{step.step}: {step.output}" for step in result.floor]
-    title = caption or "Error of each step against eager float64"
-    return heat_map(names, columns, cells, title, label, "of peak", log=True)
+    cells: dict[str, dict[str, float | str]] = {}
+    for name, steps in {"eager": result.floor, **result.found}.items():
+        for step in steps:
+            row = cells.setdefault(f"{step.step}: {step.output}", {})
+            for kind, parity in (("own", step.own), ("chained", step.chained)):
+                row[f"{name}: {kind}"] = "fail" if parity is None else parity.of_peak
+    return heat_map(cells, caption or "Error of each step against eager float64", label, "of peak", log=True)
 
 
 @drawn.register
 def _uses(result: Uses, label: str, caption: str) -> Any:
     """14: what each patch is for on each runtime."""
-    rows, columns = result.rows(), [one.backend for one in result.repairs]
-    cells = [[row[name] for name in columns] for row in rows]
-    return heat_map([row["patch"] for row in rows], columns, cells, caption or "What each patch is for", label)
+    cells = {row["patch"]: {one.backend: row[one.backend] for one in result.repairs} for row in result.rows()}
+    return heat_map(cells, caption or "What each patch is for", label)
 
 
 @drawn.register
@@ -125,27 +181,15 @@ def _times_over_floor(result: DecoderBenchmark, label: str, caption: str) -> Any
     rows, floors = result.rows, result.times.floors
     if not rows:
         raise InputError("There are no times to draw; measure one program at least.")
-    with new_figure(1.3 + 0.3 * len(rows), caption or f"Decoder from har, {result.length:g} s", label) as figure:
-        axes = figure.subplots()
-        axes.set_xscale("log")
-        axes.grid(axis="x")
-        left = min(floors["least"], *(row.seconds.low for row in rows)) / 1.5
-        for place, row in enumerate(rows):
-            low, middle, high = row.seconds.low, row.seconds.median, row.seconds.high
-            axes.barh(place, middle - left, left=left, height=0.62, color=REFERENCE)
-            axes.plot([low, high], [place, place], color=INK, linewidth=1.5)
-            charts.beside(axes, high, place, f"{compact(row.real_time)} x real time")
-        for name, look, seconds in (
-            ("floor", "--", floors["least"]),
-            ("floor, operators apart", ":", floors["separate"]),
-        ):
-            axes.axvline(seconds, color=FAULT, linestyle=look, linewidth=1.2, label=name)
-        axes.set_yticks(range(len(rows)), [row.program for row in rows])
-        axes.set(ylim=(len(rows) - 0.5, -0.5), xlim=(left, 4 * max(row.seconds.high for row in rows)))
-        axes.set_xlabel("seconds of a call: median, quartiles")
-        axes.tick_params(axis="y", length=0)
-        axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
-    return figure
+    return log_bars(
+        {row.program: row.seconds.median for row in rows},
+        "seconds of a call: median, quartiles",
+        caption or f"Decoder from har, {result.length:g} s",
+        label,
+        {row.program: f"{compact(row.real_time)} x real time" for row in rows},
+        {row.program: (row.seconds.low, row.seconds.high) for row in rows},
+        {"floor": floors["least"], "floor, operators apart": floors["separate"]},
+    )
 
 
 @drawn.register
@@ -161,19 +205,17 @@ def _family_shares(result: Profiles, label: str, caption: str) -> Any:
     if not seconds or not all(map(shares, seconds.values())):
         raise InputError("There are no times to divide; profile one program at least.")
     families = list(dict.fromkeys(name for each in seconds.values() for name in each))
+    parts, left = [shares(each) for each in seconds.values()], np.zeros(len(seconds))
     with new_figure(1.7 + 0.35 * len(seconds), caption or "Where the time goes", label) as figure:
         axes = figure.subplots()
-        for place, each in enumerate(seconds.values()):
-            left, part = 0.0, shares(each)
-            for number, name in enumerate(families):
-                share = 100 * part.get(name, 0.0)
-                hatch, colour = _HATCHES[number // len(_COLOURS)], _COLOURS[number % len(_COLOURS)]
-                look: dict[str, Any] = {"color": colour, "hatch": hatch, "label": None if place else name}
-                axes.barh(place, share, left=left, height=0.62, edgecolor="white", **look)
-                if share >= 6:
-                    text: dict[str, Any] = {"ha": "center", "va": "center", "color": INK, "bbox": ON_WHITE}
-                    axes.text(left + share / 2, place, f"{share:.0f}", **text)
-                left += share
+        for place, name in enumerate(families):
+            share = np.array([100 * part.get(name, 0.0) for part in parts])
+            look: dict[str, Any] = {"color": _COLOURS[place % len(_COLOURS)], "hatch": _HATCHES[place // len(_COLOURS)]}
+            bars = axes.barh(range(len(seconds)), share, 0.62, left, edgecolor="white", label=name, **look)
+            texts = [f"{each:.0f}" if each >= 6 else "" for each in share]
+            for text in axes.bar_label(bars, texts, label_type="center", color=INK):
+                text.set_bbox(ON_WHITE if text.get_text() else None)
+            left += share
         axes.set_yticks(range(len(seconds)), list(seconds))
         axes.set(xlim=(0, 100), ylim=(len(seconds) - 0.5, -0.5), xlabel="share of the time in operators (%)")
         axes.tick_params(axis="y", length=0)

@@ -11,7 +11,6 @@ import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,70 +40,21 @@ DPI = 144  # twice the size at which a page shows it
 
 
 @contextmanager
-def style() -> Iterator[None]:
-    """Set matplotlib's parameters for the figures of this package, and restore them on leaving.
-
-    The background is opaque white, so that a figure reads the same on light and dark pages.
-    """
-    import matplotlib
-
-    parameters: dict[Any, Any] = {
-        **dict.fromkeys(("figure.facecolor", "savefig.facecolor", "axes.facecolor"), "white"),
-        "savefig.transparent": False,
-        "font.family": "DejaVu Sans",
-        **dict.fromkeys(("font.size", "axes.titlesize", "axes.labelsize", "legend.fontsize"), 9),
-        **dict.fromkeys(("xtick.labelsize", "ytick.labelsize"), 9),
-        "figure.titlesize": 10,
-        "figure.titleweight": "bold",
-        "axes.titlelocation": "left",
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.grid": False,
-        "axes.axisbelow": True,
-        "grid.color": "#DDDDDD",
-        "grid.linewidth": 0.6,
-        "hatch.linewidth": 0.8,
-        "legend.frameon": False,
-        "image.interpolation": "nearest",
-        "agg.path.chunksize": 20_000,
-        **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK),
-    }
-    with matplotlib.rc_context(parameters):
-        yield
-
-
-@contextmanager
 def new_figure(height: float, title: str, weights: str) -> Iterator["Figure"]:
-    """Yield an empty figure of so many inches to be drawn into, in the style of all.
+    """Yield an empty figure of so many inches to be drawn into, in the style of all: ``notebook.mplstyle``.
 
     The title stands above and the label of the weights below; an empty one is left out.
     """
-    with style():
-        figure = _figure_class()(figsize=(WIDTH, height), layout="constrained")
+    from matplotlib import style
+    from matplotlib.figure import Figure
+
+    with style.context("kokoro_nb.reporting.notebook"):
+        figure = Figure(figsize=(WIDTH, height), layout="constrained")
         if title:
             figure.suptitle(title, x=0.01, ha="left")
         if weights:
             figure.supxlabel(f"weights: {weights}", x=0.01, ha="left", fontsize=8, color=FAINT)
         yield figure
-
-
-@cache
-def _figure_class() -> Any:
-    """Return the class of our figures; made on first use, so that importing this module does not import matplotlib."""
-    from matplotlib.figure import Figure
-
-    class NotebookFigure(Figure):
-        """A figure that a notebook can show without pyplot."""
-
-        def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
-            # 100 pixels of the page to the inch, and more in the image, for dense screens
-            width, height = self.get_size_inches() * 100
-            buffer = io.BytesIO()
-            with style():
-                self.savefig(buffer, format="png", dpi=DPI)
-            return buffer.getvalue(), {"width": round(width), "height": round(height)}
-
-    return NotebookFigure
 
 
 def colours(name: str) -> "Colormap":

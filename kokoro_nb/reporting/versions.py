@@ -1,17 +1,22 @@
-"""Which versions a result was made with: packages, Python, the commit; and where the project is."""
+"""Which versions a result was made with, what this machine offers beside them, and where the project is."""
 
+import os
 import platform
 import re
 import subprocess
+import sys
 import tomllib
-from functools import cache
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import kokoro_nb
+from kokoro_nb.cache_keys import package_versions
 from kokoro_nb.errors import InputError
 
 NAME = "kokoro_nb"
+WHISPER = ("mini", "tiny.en", "base.en")
 PACKAGE = Path(kokoro_nb.__file__).parent
 
 
@@ -32,18 +37,8 @@ def versions() -> dict[str, str]:
         raise InputError(f"{NAME} is not installed for this Python; run: pip install -e . in its folder.") from error
     lines = [line for line in required if "extra == 'dev'" not in line.replace('"', "'")]
     names = [re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in lines]
-    return {
-        "python": platform.python_version(),
-        **{name: found for name in (NAME, *names) if (found := _installed(name)) is not None},
-    }
-
-
-@cache  # a sweep asks for every cell, and each answer reads a file
-def _installed(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
+    found = package_versions((NAME, *names))
+    return {"python": platform.python_version()} | {name: one for name, one in found.items() if one != "absent"}
 
 
 def project_folder(start: str | Path | None = None) -> Path | None:
@@ -77,3 +72,71 @@ def commit() -> str | None:
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout.strip() or None
     except (OSError, subprocess.SubprocessError):
         return None
+
+
+def doctor() -> dict[str, Any]:
+    """Return what this machine offers.
+
+    Returns
+    -------
+    dict
+        ``python``, ``executable``, ``platform``, ``processors``, ``memory`` (bytes),
+        ``commit``, ``versions`` (name -> version), ``weights`` and ``whisper``: name -> None if it can be used, else
+        the reason why not; ``backends``: name -> its ``purpose``, and under ``exports`` and ``runs`` None if it can do
+        that here, else the reason why not.
+    """
+    import psutil
+
+    from kokoro_nb.backends.base import quietly
+
+    with quietly():  # what the runtimes say when they are imported is no part of the answer
+        from kokoro_nb.backends import BACKENDS, PURPOSES
+        from kokoro_nb.listening.recogniser import whisper_available
+        from kokoro_nb.models.kokoro import reachable_weights
+
+        backends = {
+            name: {"purpose": PURPOSES[name], "exports": (absent := one.available()), "runs": absent or one.executes()}
+            for name, one in BACKENDS.items()
+        }
+        weights = reachable_weights()
+        whisper = {name: whisper_available(name) for name in WHISPER}
+    return {
+        "python": platform.python_version(),
+        "executable": sys.executable,
+        "platform": platform.platform(),
+        "processors": os.cpu_count(),
+        "memory": psutil.virtual_memory().total,
+        "commit": commit(),
+        "versions": versions(),
+        "backends": backends,
+        "weights": weights,
+        "whisper": whisper,
+    }
+
+
+def describe(report: Mapping[str, Any]) -> str:
+    """Return what `doctor` found as text for a terminal."""
+    memory = f"{report['memory'] / 2**30:.1f} GiB"
+    lines = [
+        f"Python {report['python']} ({report['executable']})",
+        f"{report['platform']}, {report['processors']} processors, memory {memory}",
+        f"Commit {report['commit'] or 'unknown: this is no git checkout'}",
+    ]
+    backends = report["backends"]
+    lines += ["", "Backends", *_columns({name: _status(**found) for name, found in backends.items()})]
+    lines += ["", "What each backend is for", *_columns({name: found["purpose"] for name, found in backends.items()})]
+    for title in ("weights", "whisper"):
+        rows = {name: "ready" if reason is None else f"absent: {reason}" for name, reason in report[title].items()}
+        lines += ["", title.capitalize(), *_columns(rows)]
+    return "\n".join([*lines, "", "Versions", *_columns(report["versions"])])
+
+
+def _status(exports: str | None, runs: str | None, **_: str) -> str:
+    if exports:
+        return f"absent: {exports}"
+    return f"builds here, runs elsewhere: {runs}" if runs else "ready"
+
+
+def _columns(rows: Mapping[str, str]) -> list[str]:
+    width = max((len(name) for name in rows), default=0)
+    return [f"  {name:<{width}}  {text}" for name, text in rows.items()]

@@ -11,6 +11,7 @@ from kokoro_nb.reporting.logbook import Logbook
 from kokoro_nb.reporting.report_files import Report
 from tests.reporting.conftest import keep_run
 
+ANSWER = f"{'decoder.generator.' * 4}conv:add is right."
 PROSE = (
     "# Is it right?\n\n**Is every value right?**\n\nA question.\n\n```python\n"
     + "def long(x): return f'{x}' + str(1.5)  # long\n" * 3
@@ -33,7 +34,7 @@ def report(tmp_path_factory):
         Fragment("".join(map(chip, ORDER)), "chips"),
         table([{f"column {n}": "a long value " * 3 for n in range(12)}], caption="Wide"),
         table([{"name": "x" * 40, **{f"figure {n} (of peak)": 0.1234 * n for n in range(20)}}], caption="Figures"),
-        log.answer("One of one values is right."),
+        log.answer(ANSWER),
         log,
     ]
     log.close()
@@ -79,7 +80,7 @@ def test_the_first_screen_holds_the_answer_and_no_table_is_cut_off(report, open_
     page, _ = open_page(report / "01_all.html")
     page.set_viewport_size({"width": width, "height": 900})
     answer = page.locator("header .answer")
-    assert answer.inner_text() == "One of one values is right."
+    assert answer.inner_text() == ANSWER
     assert answer.bounding_box()["y"] + answer.bounding_box()["height"] < 900
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the page itself does not scroll"
     page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")

@@ -6,7 +6,8 @@ from matplotlib.patches import Rectangle
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.joins import joins
-from kokoro_nb.reporting.charts import average_spectra, f0_contours, heat_map, levels_at_joins, patch_effects
+from kokoro_nb.reporting.charts import heat_map, log_bars
+from kokoro_nb.reporting.figures import average_spectra, f0_contours, levels_at_joins
 
 SR = 24_000
 
@@ -23,9 +24,9 @@ def cells(figure):
     return [p for p in figure.axes[0].patches if isinstance(p, Rectangle)]
 
 
-def test_patch_effects():
+def test_log_bars():
     effects = {"none": 0.0, "small": 2e-7, "large": 0.5, "broken": math.nan, "burst": math.inf}
-    figure = patch_effects(effects, "maximum error (of the peak)", weights="seeded")
+    figure = log_bars(effects, "maximum error (of the peak)", weights="seeded")
     axes = figure.axes[0]
     assert labels(figure) == list(effects)
     assert texts(figure) == ["exact 0", "2e−7", "0.5", "NaN", "∞"]
@@ -41,9 +42,13 @@ def test_patch_effects():
     figure.draw_without_rendering()
 
 
+def rows(names, columns, values):
+    return {name: dict(zip(columns, line, strict=True)) for name, line in zip(names, values, strict=True)}
+
+
 def test_heat_map_of_verdicts():
     values = [["pass", "fail 3e-2"], ["unknown: not captured", "skip"], ["pass", "213 MB"]]
-    figure = heat_map(["a", "b", "c"], ["finite", "parity"], values, title="Verdicts", weights="seeded")
+    figure = heat_map(rows("abc", ["finite", "parity"], values), title="Verdicts", weights="seeded")
     assert texts(figure) == ["✓ pass", "✗ fail 3e-2", "? unknown: not captured", "– skip", "✓ pass", "213 MB"]
     colours = [cell.get_facecolor() for cell in cells(figure)]
     assert colours[0] == colours[4]
@@ -52,28 +57,26 @@ def test_heat_map_of_verdicts():
     assert len(figure.axes) == 1, "no scale without a figure"
     figure.draw_without_rendering()
     long = "fail: RuntimeError: Expected tensor to have default or channels last dim order"
-    assert all(len(line) <= 16 for line in texts(heat_map(["a"], list("vwxyz"), [[long] * 5]))[0].splitlines())
+    assert all(len(line) <= 16 for line in texts(heat_map({"a": dict.fromkeys("vwxyz", long)}))[0].splitlines())
 
 
 def test_what_cannot_be_drawn_is_refused():
-    with pytest.raises(InputError, match="no effects"):
-        patch_effects({}, "error")
-    with pytest.raises(InputError, match="effect of 'a' is -1"):
-        patch_effects({"a": -1.0}, "error")
-    assert texts(patch_effects({"a": 0.0, "b": 0.0}, "error")) == ["exact 0", "exact 0"]
-    for values in ([], [["pass"]], [["pass", "pass"], ["pass"]]):
-        with pytest.raises(InputError, match="2 rows of 2 values"):
-            heat_map(["a", "b"], ["x", "y"], values)
-    with pytest.raises(InputError, match="0 rows"):
-        heat_map([], ["x"], [])
+    with pytest.raises(InputError, match="no figures"):
+        log_bars({}, "error")
+    with pytest.raises(InputError, match="figure of 'a' is -1"):
+        log_bars({"a": -1.0}, "error")
+    assert texts(log_bars({"a": 0.0, "b": 0.0}, "error")) == ["exact 0", "exact 0"]
+    for values in ({}, {"a": {}}, {"a": {"x": "pass", "y": "pass"}, "b": {"x": "pass"}}):
+        with pytest.raises(InputError, match="one row at least"):
+            heat_map(values)
 
 
 def test_heat_map_of_figures():
     values = [[1e-7, 1e-3, 0.0], [math.nan, -math.inf, "fail"]]
     with pytest.raises(InputError, match="below 0"):
-        heat_map(["a", "b"], ["x", "y", "z"], values, log=True)
+        heat_map(rows("ab", "xyz", values), log=True)
     values[1][1] = math.inf
-    figure = heat_map(["a", "b"], ["x", "y", "z"], values, unit="error (of the peak)", log=True)
+    figure = heat_map(rows("ab", "xyz", values), unit="error (of the peak)", log=True)
     assert texts(figure) == ["1e−7", "0.001", "exact 0", "NaN", "∞", "✗ fail"]
     drawn = cells(figure)
     assert drawn[0].get_facecolor() != drawn[1].get_facecolor()

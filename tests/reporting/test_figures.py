@@ -1,10 +1,12 @@
+from functools import partial
+
 import numpy as np
 import pytest
 from matplotlib.collections import FillBetweenPolyCollection
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.spectrum import BANDS, floored_db, power_spectrogram
-from kokoro_nb.reporting.figures import band_energy_bars, mel_spectrograms, stft_spectrograms, waveforms
+from kokoro_nb.reporting.figures import band_energy_bars, spectrograms, waveforms
 
 SR = 24_000
 
@@ -68,12 +70,12 @@ def test_an_absurd_size_does_not_hide_the_reference(voice):
     assert large.axes[0].get_yscale() == "symlog"
     assert "logarithmic beyond" in large.axes[0].get_ylabel()
     large.draw_without_rendering()
-    louder = mel_spectrograms(voice, 100 * voice, SR)
+    louder = spectrograms("mel", voice, 100 * voice, SR)
     assert louder.axes[0].get_images()[0].get_clim() == pytest.approx((-80, 40))
 
 
 def test_spectrograms_share_their_scale(voice):
-    figure = stft_spectrograms(voice, 0.1 * voice, SR, weights="seeded")
+    figure = spectrograms("stft", voice, 0.1 * voice, SR, weights="seeded")
     images = [axes.get_images()[0] for axes in figure.axes[:3]]
     power = power_spectrogram(voice, 1024, 128)
     assert np.allclose(images[0].get_array(), floored_db(power, power.max(), -80.0))
@@ -93,9 +95,9 @@ def test_spectrograms_share_their_scale(voice):
     figure.draw_without_rendering()
 
 
-@pytest.mark.parametrize("draw", [stft_spectrograms, mel_spectrograms])
-def test_nan_is_hatched_in_spectrograms(draw, voice, broken):
-    figure = draw(voice, broken, SR)
+@pytest.mark.parametrize("kind", ["stft", "mel"])
+def test_nan_is_hatched_in_spectrograms(kind, voice, broken):
+    figure = spectrograms(kind, voice, broken, SR)
     assert titles(figure)[:3] == ["reference", "candidate: 75 % finite", "difference: 75 % finite"]
     reference, candidate, difference = (axes.get_images()[0].get_array() for axes in figure.axes[:3])
     assert not np.ma.getmaskarray(reference).any()
@@ -111,7 +113,7 @@ def test_nan_is_hatched_in_spectrograms(draw, voice, broken):
 def test_mel_ticks_stand_at_their_frequencies(voice):
     import librosa
 
-    left = mel_spectrograms(voice, voice, SR).axes[0]
+    left = spectrograms("mel", voice, voice, SR).axes[0]
     heights = dict(zip([t.get_text() for t in left.get_yticklabels()], left.get_yticks(), strict=True))
     assert heights["4"] == pytest.approx(librosa.hz_to_mel(4000))
     bottom, top = left.get_images()[0].get_extent()[2:]
@@ -145,7 +147,7 @@ def test_what_cannot_be_drawn_is_refused(voice):
         band_energy_bars({"mine": np.zeros(7)})
     for fill in (0.0, np.nan):
         with pytest.raises(InputError, match="silent or nowhere finite"):
-            stft_spectrograms(np.full_like(voice, fill), voice, SR)
-    for draw in (waveforms, stft_spectrograms, mel_spectrograms):
+            spectrograms("stft", np.full_like(voice, fill), voice, SR)
+    for draw in (waveforms, partial(spectrograms, "stft"), partial(spectrograms, "mel")):
         with pytest.raises(InputError, match="12000 samples and the candidate 11999"):
             draw(voice, voice[:-1], SR)

@@ -6,7 +6,8 @@ import pytest
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.bisection import Bisection, BisectionStep
 from kokoro_nb.locate.local_error import LocalError
-from kokoro_nb.reporting.localisation_figures import bisections, local_error_profile, slices_map
+from kokoro_nb.reporting.drawings import drawn, local_error_profile
+from kokoro_nb.reporting.study_drawings import slices_map
 from kokoro_nb.traces.operators import Operator
 
 NOTHING = np.empty(0)
@@ -58,7 +59,7 @@ def test_each_compilation_is_a_bar_of_its_part():
         BisectionStep(4, 9, wrong),
         BisectionStep(4, 6, failure="it does not compile"),
     )
-    axes = bisections(Bisection("", 9, "fail", ("y:mul",), 6, steps=steps), weights="narrow").axes[0]
+    axes = drawn(Bisection("", 9, "fail", ("y:mul",), 6, steps=steps), "narrow", "").axes[0]
     bars = [(bar.get_x(), bar.get_width()) for bar in axes.patches]
     assert bars == [(0, 9), (0, 4), (4, 5), (4, 2)]
     colours = [bar.get_facecolor() for bar in axes.patches]

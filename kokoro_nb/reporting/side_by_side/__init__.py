@@ -7,7 +7,6 @@ of them that switches between the versions where it stands, and draws their wave
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -20,14 +19,13 @@ from kokoro_nb.reporting.embedded import (
     FLOOR_DB,
     MELS,
     NOT_FINITE,
-    Envelope,
-    Spectrograms,
     envelope,
     level,
     mono,
     sound_element,
     spectrograms,
 )
+from kokoro_nb.reporting.fragments import rendered
 
 MARK = "knb-versions"
 HOP = 128  # samples between frames of short audio
@@ -84,17 +82,13 @@ def side_by_side(
     hop = max(HOP, math.ceil(size / COLUMNS))
     drawn = spectrograms(samples, reference, sr, hop)
     gain, governing = _gain(samples)
-    rows = [_version(name, y, samples[reference], reference, sr, gain, drawn) for name, y in samples.items()]
+    shown = [_version(name, y, samples[reference], reference, sr, gain) for name, y in samples.items()]
     about = f"{number(size / sr)} s · {number(size)} samples at {number(sr)} Hz"
     loudness = _loudness(gain, governing)
-    html = (
-        f'<figure class="knb {MARK}" data-rate="{sr}" data-samples="{size}" data-hop="{hop}" data-gain="{gain:.9g}">'
-        f'<figcaption>{escape(title)} <span class="knb-note">{about}</span></figcaption>'
-        f'<div class="knb-list">{"".join(row for row, _ in rows)}</div>'
-        f"{_axis(size / sr)}{_legend(drawn, sr, hop)}"
-        f'<p class="knb-note">{escape(loudness)}</p></figure>'
-    )
-    text = "\n".join([f"{title}: {about}", *(line for _, line in rows), loudness])
+    given: dict[str, Any] = {"mark": MARK, "not_finite": NOT_FINITE, "floor": FLOOR_DB, "mels": MELS, "title": title}
+    given |= {"sr": sr, "size": size, "hop": hop, "gain": gain, "about": about, "loudness": loudness}
+    html = rendered("versions.html.j2", versions=shown, drawn=drawn, **given)
+    text = "\n".join([f"{title}: {about}", *(one["text"] for one in shown), loudness])
     return SideBySide(html, text, resource("reporting/side_by_side/side_by_side.css"))
 
 
@@ -124,29 +118,20 @@ def _loudness(gain: float, governing: str) -> str:
     return f"{same}: all are played {down}. The WAV files are untouched."
 
 
-def _version(
-    name: str, y: Floats, against: Floats, reference: str, sr: int, gain: float, drawn: Spectrograms
-) -> tuple[str, str]:
-    """Return one version as HTML, and as a line of text."""
+def _version(name: str, y: Floats, against: Floats, reference: str, sr: int, gain: float) -> dict[str, Any]:
+    """Return what is shown of one version, its curves with whether the sound does not hold them, and a line of text."""
     finite = finite_fraction(y) == 1
     notes = ["reference"] if name == reference else []
     wave = envelope(y, BLOCKS)
     notes += _measured(y, against, gain, name == reference) if finite else [_broken(y, sr), wave.extent]
-    parts = [
-        f'<p class="knb-name"><b>{escape(name)}</b> {"" if finite else NOT_FINITE}'
-        f'<span class="knb-note">{" · ".join(map(escape, notes))}</span></p>',
-        f'<img class="knb-spectrogram" alt="Mel spectrogram of {escape(name)}" width="{drawn.columns}" '
-        f'height="{MELS}" src="data:image/png;base64,{drawn.images[name]}">',
-    ]
-    parts += [sound_element(name, y * gain, sr)] if finite else []
-    parts.append(_curve("waveform", "Waveform", wave, not finite))
-    text = f"{name}: {' · '.join(notes)}"
+    curves, text = [("waveform", "Waveform", wave, not finite)], f"{name}: {' · '.join(notes)}"
     if name != reference:
         with np.errstate(invalid="ignore"):  # infinity less infinity is NaN, and hatched
             difference = envelope(y - against, BLOCKS)
-        parts.append(_curve("difference", f"Difference to {reference}", difference, True))
+        curves.append(("difference", f"Difference to {reference}", difference, True))
         text += f" · difference {difference.extent}"
-    return f'<div class="knb-version">{"".join(parts)}</div>', text
+    sound = sound_element(name, y * gain, sr) if finite else ""
+    return {"name": name, "notes": notes, "sound": sound, "curves": curves, "text": text}
 
 
 def _measured(y: Floats, against: Floats, gain: float, is_reference: bool) -> list[str]:
@@ -165,27 +150,3 @@ def _broken(y: Floats, sr: int) -> str:
     first = int(np.argmin(np.isfinite(y)))
     share = percent(1 - finite_fraction(y))
     return f"not playable: {share} of the samples are not finite, the first at {first / sr:.4f} s, sample {first:,}"
-
-
-def _curve(kind: str, what: str, curve: Envelope, embedded: bool) -> str:
-    """Return what a curve is, in words, and its values for the script to draw where the sound does not hold them."""
-    values = f' data-block="{curve.block}" data-values="{curve.text}"' if embedded and not curve.silent else ""
-    return (
-        f'<p class="knb-note knb-curve knb-{kind}" data-peak="{curve.peak:.9g}"{values}>'
-        f"{escape(what)}: {curve.extent}</p>"
-    )
-
-
-def _axis(seconds: float) -> str:
-    ticks = "".join(f"<span>{number(seconds * k / 4)}{' s' if k == 4 else ''}</span>" for k in range(5))
-    return f'<p class="knb-axis knb-note">{ticks}</p>'
-
-
-def _legend(drawn: Spectrograms, sr: int, hop: int) -> str:
-    """Return the colours of the spectrograms with their ends, and how they were made."""
-    return (
-        f'<p class="knb-legend knb-note">{number(FLOOR_DB)} dB '
-        f'<img alt="from dark to light" src="data:image/png;base64,{drawn.legend}"> {drawn.top_db:.3g} dB re '
-        f"{escape(drawn.about)} · {MELS} mel bands from 0 to {sr / 2000:g} kHz, "
-        f"a frame every {1000 * hop / sr:.3g} ms · striped where not finite</p>"
-    )

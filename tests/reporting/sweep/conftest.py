@@ -3,7 +3,7 @@
 import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from kokoro_nb.reporting.sweep.grid import read_spec
+from kokoro_nb.reporting.sweep_grid import read_spec
 
 PARAMETERS = 'number = 0\nbackend = "eager"\nfolder = ""\nout_dir = None'
 MEASURE = """\

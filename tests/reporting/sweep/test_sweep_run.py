@@ -8,10 +8,11 @@ from filelock import FileLock
 from kokoro_nb.__main__ import main
 from kokoro_nb.cache_keys import code_digest
 from kokoro_nb.errors import InputError
-from kokoro_nb.reporting.runs import read_runs
-from kokoro_nb.reporting.sweep import cluster, sweep_run
-from kokoro_nb.reporting.sweep.grid import CellResult, expand
-from kokoro_nb.reporting.sweep.sweep_run import run_sweep
+from kokoro_nb.reporting import sweep
+from kokoro_nb.reporting.execute import NotebookResult
+from kokoro_nb.reporting.runs import RunRecord, read_runs
+from kokoro_nb.reporting.sweep import run_sweep
+from kokoro_nb.reporting.sweep_grid import expand
 from tests.reporting.sweep.conftest import MEASURE, make_notebook, spec_of
 
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -49,22 +50,23 @@ def swept(tmp_path_factory):
     folder = make_notebook(root, MEASURE, FAULTS)
     spec = spec_of(root, TEXT.format(folder=root))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sweep_run, "resources_here", lambda wanted: {})
+        patch.setattr(sweep, "resources_here", lambda wanted: {})
         return root, folder, spec, run_sweep(spec, root / "out", workers=2, folder=folder)
 
 
 def test_a_killed_worker_loses_no_cell_and_doubles_none(swept):
     root, _, _, results = swept
     assert (root / "begun 2").exists(), "a worker was killed"
-    eager = [result for result in results if result.cell.parameters["backend"] == "eager"]
-    assert [(result.cell.parameters["number"], result.status) for result in eager] == [(n, "passed") for n in range(4)]
-    names = sorted(result.cell.name for result in eager)
+    runs = [result.run for result in results]
+    eager = [run for run in runs if run.parameters["backend"] == "eager"]
+    assert [(run.parameters["number"], run.status) for run in eager] == [(n, "passed") for n in range(4)]
+    names = sorted(run.notebook for run in runs)
     assert sorted(path.name for path in (root / "out" / "cells").iterdir()) == names
     assert sorted(record.notebook for record in read_runs(root / "out" / "cells")) == names
-    absent = [result for result in results if result.cell.parameters["backend"] == "absent"]
-    assert [result.status for result in absent] == ["skipped"] * 4
-    assert {result.error for result in absent} == {"No connected worker announces cuda; 2 are connected."}
-    assert cluster.resources_here({"eager", "tvm-metal", "nothing"}) == {"eager": 1}
+    absent = [run for run in runs if run not in eager]
+    assert [run.status for run in absent] == ["skipped"] * 4
+    assert {run.message for run in absent} == {"No connected worker announces cuda (connected: 2)."}
+    assert sweep.resources_here({"eager", "tvm-metal", "nothing"}) == {"eager": 1}
     rows = parquet.read_table(root / "out" / "results.parquet").to_pylist()
     found = Counter((row["number"], row["backend"], row["kind"]) for row in rows)
     wanted = [(number, "eager", kind) for number in range(4) for kind in ("size", "sign")]
@@ -75,22 +77,22 @@ def test_a_killed_worker_loses_no_cell_and_doubles_none(swept):
 
 def test_what_passed_is_kept_and_what_is_no_longer_whole_is_executed_again(swept, monkeypatch):
     root, folder, spec, before = swept
-    monkeypatch.setattr(sweep_run, "resources_here", lambda wanted: {})
-    monkeypatch.setattr(sweep_run, "connected", _no_cluster)
+    monkeypatch.setattr(sweep, "resources_here", lambda wanted: {})
+    monkeypatch.setattr(sweep, "connected", _no_cluster)
     (root / "out" / "cells" / ".cell.k1ll3d").mkdir()  # of a worker that was killed
     (root / "out" / "results.parquet").write_text("PAR1")  # cut
     again = run_sweep(spec, root / "out", folder=folder)
     assert not (root / "out" / "cells" / ".cell.k1ll3d").exists()
     assert parquet.read_table(root / "out" / "results.parquet").num_rows == 12
     for old, new in zip(before, again, strict=True):
-        assert new.unchanged == (old.status == "passed")
-        assert (new.run, new.status) == (old.run, old.status)
+        assert new.unchanged == (old.run.status == "passed")
+        assert new.run == old.run if new.unchanged else new.run.status == old.run.status
     passed = next(result for result in again if result.unchanged)
-    (root / "out" / "cells" / passed.cell.name / "findings.json").unlink()
+    (root / "out" / "cells" / passed.run.notebook / "findings.json").unlink()
     with pytest.raises(KeyboardInterrupt):
         run_sweep(spec, root / "out", folder=folder)
     rows = parquet.read_table(root / "out" / "results.parquet").to_pylist()
-    assert [row["cell"] for row in rows if row["status"] == "interrupted"] == [passed.cell.name]
+    assert [row["cell"] for row in rows if row["status"] == "interrupted"] == [passed.run.notebook]
 
 
 @contextmanager
@@ -103,7 +105,7 @@ def _no_cluster(*_):
         def scheduler_info(self, n_workers):
             return {"workers": {"a": {"resources": {}}}}
 
-        def submit(self, function, task, **_):
+        def submit(self, *_, **options):
             raise KeyboardInterrupt
 
         def cancel(self, futures, force):
@@ -114,11 +116,11 @@ def _no_cluster(*_):
 
 def test_a_cell_that_the_scheduler_forgot_did_not_come_to_its_end(tmp_path):
     (cell,) = expand(spec_of(tmp_path, 'notebook = "01"'), make_notebook(tmp_path))
-    assert sweep_run._result(cell, SimpleNamespace(status="cancelled"), tmp_path).status == "interrupted"
+    assert sweep._result(cell, SimpleNamespace(status="cancelled"), tmp_path / "cell").status == "interrupted"
 
 
 def test_bad_input_is_reported_before_anything_runs(monkeypatch, tmp_path):
-    monkeypatch.setattr(sweep_run, "connected", lambda *_: pytest.fail("it was begun"))
+    monkeypatch.setattr(sweep, "connected", lambda *_: pytest.fail("it was begun"))
     folder = make_notebook(tmp_path)
     spec = spec_of(tmp_path, 'notebook = "01"\n[grid]\nnumber = [1]')
     with pytest.raises(InputError, match="At least one worker is needed, not 0"):
@@ -135,7 +137,7 @@ def test_bad_input_is_reported_before_anything_runs(monkeypatch, tmp_path):
 
 
 def test_no_scheduler_is_bad_input(monkeypatch, tmp_path):
-    monkeypatch.setattr(cluster, "PATIENCE", 1)
+    monkeypatch.setattr(sweep, "PATIENCE", 1)
     with pytest.raises(InputError, match=r"No scheduler answers at tcp://127\.0\.0\.1:9; start one"):
         run_sweep(
             spec_of(tmp_path, 'notebook = "01"'),
@@ -152,9 +154,9 @@ def test_the_command_tells_how_it_ended(monkeypatch, tmp_path, capsys):
 
     def pretend(spec, out, workers, scheduler):
         assert (spec.name, out, workers, scheduler) == ("mine", tmp_path / "outputs" / "sweeps" / "mine", 3, None)
-        return [CellResult(None, status) for status in ends]
+        return [NotebookResult(RunRecord("a", status, "", {}, ""), False) for status in ends]
 
-    monkeypatch.setattr(sweep_run, "run_sweep", pretend)
+    monkeypatch.setattr(sweep, "run_sweep", pretend)
     assert main(["sweep", "mine.toml", "--workers", "3"]) == 0
     assert "2 cells: 1 passed, 1 skipped" in capsys.readouterr().out
     ends.append("failed")
