@@ -61,16 +61,15 @@ def _watched(observer: Observer | None) -> dict[str, Callable[..., Any]]:
     own: dict[Any, dict[str, Callable[..., Any]]] = {}  # importer -> its converters
 
     def watched(name: str) -> Callable[..., Any]:
-        def convert(node: Any, importer: Any = None) -> Any:
+        def convert(node: Any, importer: Any = None) -> Any:  # None in a branch of `torch.cond`
             if importer is not None and importer not in own:
                 own[importer] = importer.create_convert_map()
-            branch = importer is None  # TVM converts the nodes of a branch of `torch.cond` without naming itself
             try:
-                value = own[next(reversed(own)) if branch else importer][name](node)
+                value = own[importer or next(reversed(own))][name](node)
             except Exception as error:
                 error.add_note(f"at '{node.name}' ({name}) in {calling_module(node) or 'the module'}")
                 raise
-            return value if observer is None or branch else observer(node, value, importer.block_builder)
+            return value if observer is None or importer is None else observer(node, value, importer.block_builder)
 
         return convert
 

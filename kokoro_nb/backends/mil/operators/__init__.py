@@ -4,7 +4,6 @@
 """
 
 from kokoro_nb.backends.mil.operators import (  # noqa: F401
-    activation,
     compression,
     control,
     convolution,

@@ -1,10 +1,12 @@
 """Operators that compute each element from the elements at its place."""
 
+import math
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
+from kokoro_nb.backends.mil import accumulation
 from kokoro_nb.backends.mil.operators.registry import OperatorSite, ints, operator, table
 from kokoro_nb.errors import InputError
 
@@ -112,3 +114,106 @@ def random_categorical(site: OperatorSite, x: Tensor, mode: str, size: int) -> T
     weights = x.double() if mode == "probs" else torch.softmax(x.double(), dim=-1)
     drawn = torch.multinomial(weights.reshape(-1, x.shape[-1]), size, replacement=True, generator=site.generator)
     return drawn.reshape(*x.shape[:-1], size).to(x.dtype)
+
+
+def logistic(x: Tensor) -> Tensor:
+    """Return 1 / (1 + exp(-x))."""
+    return 1 / (1 + torch.exp(-x))
+
+
+def positive(x: Tensor) -> Tensor:
+    """Return the larger of x and 0; NaN stays NaN."""
+    return torch.clamp(x, min=0)
+
+
+@operator("softmax")
+def softmax(x: Tensor, axis: int) -> Tensor:
+    """Return exp(x - max) divided by its sum along the axis."""
+    raised = torch.exp(x - torch.amax(x, dim=axis, keepdim=True))
+    return raised / accumulation.total(raised, [axis], keep=True)
+
+
+@operator("softplus")
+def softplus(x: Tensor) -> Tensor:
+    """Return log(1 + exp(x)), without overflow."""
+    return torch.log1p(torch.exp(-torch.abs(x))) + positive(x)
+
+
+@operator("gelu")
+def gelu(x: Tensor, mode: str) -> Tensor:
+    """Return x times the normal distribution's cumulative, exact or by its approximation with tanh or sigmoid."""
+    if mode == "TANH_APPROXIMATION":
+        return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))))
+    if mode == "SIGMOID_APPROXIMATION":
+        return x * logistic(1.702 * x)
+    return 0.5 * x * (1 + torch.erf(x / math.sqrt(2)))
+
+
+def _per_channel(parameter: Tensor, x: Tensor) -> Tensor:
+    return parameter.reshape(-1, *[1] * (x.ndim - 2))
+
+
+table(
+    {
+        "sigmoid": logistic,
+        "silu": lambda x: x * logistic(x),
+        "relu": positive,
+        "relu6": lambda x: torch.clamp(x, 0, 6),
+        "clamped_relu": lambda x, alpha, beta: torch.minimum(torch.where(x < 0, alpha * x, x), beta),
+        "leaky_relu": lambda x, alpha: torch.where(x < 0, x * alpha, x),
+        "prelu": lambda x, alpha: torch.where(x < 0, x * _per_channel(alpha, x), x),
+        "thresholded_relu": lambda x, alpha: torch.where(x < alpha, torch.zeros_like(x), x),
+        "elu": lambda x, alpha: torch.where(x < 0, alpha * (torch.exp(x) - 1), x),
+        "linear_activation": lambda x, alpha, beta: alpha * x + beta,
+        "scaled_tanh": lambda x, alpha, beta: alpha * torch.tanh(x * beta),
+        "sigmoid_hard": lambda x, alpha, beta: torch.clamp(alpha * x + beta, 0, 1),
+        "softplus_parametric": lambda x, alpha, beta: _per_channel(alpha, x) * softplus(x * _per_channel(beta, x)),
+        "softsign": lambda x: x / (1 + torch.abs(x)),
+    }
+)
+
+
+@operator("matmul")
+def matmul(x: Tensor, y: Tensor, transpose_x: bool, transpose_y: bool) -> Tensor:
+    """Multiply matrices, as NumPy broadcasts them, the last two axes of either exchanged first if requested."""
+    x = x.transpose(-1, -2) if transpose_x and x.ndim > 1 else x
+    y = y.transpose(-1, -2) if transpose_y and y.ndim > 1 else y
+    return accumulation.matmul(x, y)
+
+
+@operator("linear")
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return x times the transposed weight; the bias is added last."""
+    product = accumulation.matmul(x, weight.to(x.dtype).transpose(0, 1))
+    return product if bias is None else product + bias.to(x.dtype)
+
+
+@operator("einsum")
+def einsum(site: OperatorSite, values: list[Tensor], equation: str) -> Tensor:
+    """Multiply ``[..., c, h, w]`` with ``[..., w, h, u]`` to ``[..., c, h, u]``: the one sum that MIL has.
+
+    Raises
+    ------
+    InputError
+        For another equation.
+    """
+    letters = {letter: "abcdefgh"[i] for i, letter in enumerate(dict.fromkeys(c for c in equation if c.isalpha()))}
+    plain = "".join(letters.get(letter, letter) for letter in equation.replace(" ", ""))
+    if plain not in ("abcd,adce->abce", "abc,cbd->abd"):
+        raise InputError(
+            f"einsum '{site.name}' has the equation {equation}, and MIL knows nchw,nwhu->nchu and chw,whr->chr alone; "
+            "write the product with matmul."
+        )
+    x, y = (value.transpose(-2, -3) for value in values)
+    return accumulation.matmul(x, y).transpose(-2, -3)
+
+
+@operator("scaled_dot_product_attention")
+def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None) -> Tensor:
+    """Return softmax(query key' / sqrt(width) + mask) value; where a mask of truth values is false, it is -inf."""
+    scores = accumulation.matmul(query, key.transpose(-1, -2)) / math.sqrt(query.shape[-1])
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        scores = torch.where(attn_mask, scores, -torch.inf)
+    elif attn_mask is not None:
+        scores = scores + attn_mask.to(scores.dtype)
+    return accumulation.matmul(softmax(scores, -1), value)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from kokoro_nb.backends.mil import accumulation
-from kokoro_nb.backends.mil.operators.activation import logistic, positive
+from kokoro_nb.backends.mil.operators.elementwise import logistic, positive
 from kokoro_nb.backends.mil.operators.registry import OperatorSite, operator
 from kokoro_nb.errors import InputError
 
