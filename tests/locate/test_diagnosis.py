@@ -162,6 +162,16 @@ def test_without_tensors_it_has_every_figure(healthy, faulty):
     assert untraced.without_tensors() is untraced
 
 
+@pytest.mark.parametrize("runtime", ["onnxruntime", "executorch-portable", "tvm-unfused"])
+def test_a_program_with_branches_is_diagnosed(runtime, tmp_path):
+    class Branches(torch.nn.Module):
+        def forward(self, x):
+            return torch.cond(x.sum() > 0, lambda y: y.sin() + 1, lambda y: y.cos(), (x * 2,))
+
+    found = diagnose(Branches(), X, runtime, folder=tmp_path)
+    assert (found.verdict, found.output.verdict) == ("pass", "pass")
+
+
 def test_an_input_that_nothing_reads_is_said():
     class Voice(torch.nn.Module):
         def forward(self, x, speaker):

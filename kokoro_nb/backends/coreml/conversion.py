@@ -105,8 +105,7 @@ def places(model: Any, program: Any, exported: Exported, route: Route) -> dict[s
     operators = {operator.name: operator for operator in exported.specification.operators}
     found: dict[str, str] = {}
     for origin, own in names.items():
-        shapes = {operators[name].shape for name in own if name}
-        values = [value for value in made[origin] if tuple(value.shape) in shapes]
+        values = [one for one in made[origin] if tuple(one.shape) in {operators[name].shape for name in own if name}]
         values = values[-1:] if len(own) == 1 else values
         pairs = [(name, value.name) for name, value in zip(own, values, strict=False) if name]
         if len(own) > 1:
@@ -122,8 +121,7 @@ def _alike(operator: Operator, value: Any) -> bool:
     """Return whether a value may be the result of an operator: of its shape, and a float or none as that is."""
     from coremltools.converters.mil.mil.types import is_float
 
-    floats = operator.dtype.startswith(("float", "bfloat"))
-    return tuple(value.shape) == operator.shape and bool(is_float(value.dtype)) == floats
+    return tuple(value.shape) == operator.shape and bool(is_float(value.dtype)) == ("float" in operator.dtype)
 
 
 def _origin(operation: Any, route: Route) -> Any:

@@ -56,6 +56,8 @@ def test_a_result_is_what_stands_before_the_cast_to_the_output(coreml, tmp_path)
     assert places == {":sin": "sin_cast_fp16", ":gt": "gt__pre__output__fp32__cast"}
     made = coreml.export(Of(lambda x: torch.sin(x).transpose(1, 2)), X, tmp_path)
     assert read_taps(made.folder).places == {":sin": "sin_cast_fp16", ":transpose": "transpose_cast_fp16"}
+    made = coreml.export(Of(lambda x: torch.sort(torch.sin(x)).values), X, tmp_path)  # its places come first
+    assert read_taps(made.folder).places[":sort"] == "gather_along_axis_0_cast_fp16"
 
 
 class Several(nn.Module):
