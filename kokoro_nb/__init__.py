@@ -52,7 +52,14 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is used: torch alone takes seconds."""
     if name not in _HOMES:
         raise AttributeError(f"module 'kokoro_nb' has no attribute '{name}'; it has {', '.join(__all__)}.")
-    return getattr(import_module(_HOMES[name]), name)
+    try:
+        return getattr(import_module(_HOMES[name]), name)
+    except ModuleNotFoundError as error:
+        from kokoro_nb.errors import absent_package
+
+        if absent := absent_package(error):
+            raise absent from error
+        raise
 
 
 def __dir__() -> list[str]:

@@ -13,7 +13,7 @@ from threading import current_thread, main_thread
 from typing import NoReturn
 
 from kokoro_nb.cache_keys import package_versions
-from kokoro_nb.errors import InputError, Terminated, one_line
+from kokoro_nb.errors import InputError, Terminated, absent_package, one_line
 from kokoro_nb.known_warnings import silence_known_warnings
 
 EPILOG = """\
@@ -53,6 +53,10 @@ def main(argv: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except Exception as error:
+        absent = absent_package(error)
+        if absent:
+            print(f"kokoro-nb: {absent}", file=sys.stderr)
+            return 2
         place = traceback.extract_tb(error.__traceback__)[-1]
         print(
             f"kokoro-nb: {one_line(error)}, at {Path(place.filename).name}:{place.lineno}: a fault of kokoro_nb "

@@ -3,9 +3,11 @@
 import os
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any
 
+from kokoro_nb.errors import absent_package
 from kokoro_nb.reporting.versions import commit, versions
 
 WHISPER = ("mini", "tiny.en", "base.en")
@@ -29,14 +31,13 @@ def doctor() -> dict[str, Any]:
     with quietly():  # what the runtimes say when they are imported is no part of the answer
         from kokoro_nb.backends import BACKENDS, PURPOSES
         from kokoro_nb.listening.recogniser import whisper_available
-        from kokoro_nb.models.kokoro import reachable_weights
 
         backends = {
             name: {"purpose": PURPOSES[name], "exports": (absent := one.available()), "runs": absent or one.executes()}
             for name, one in BACKENDS.items()
         }
-        weights = reachable_weights()
-        whisper = {name: whisper_available(name) for name in WHISPER}
+        weights = _unless_absent("kokoro", lambda: import_module("kokoro_nb.models.kokoro").reachable_weights())
+        whisper = _unless_absent("whisper", lambda: {name: whisper_available(name) for name in WHISPER})
     return {
         "python": platform.python_version(),
         "executable": sys.executable,
@@ -49,6 +50,14 @@ def doctor() -> dict[str, Any]:
         "weights": weights,
         "whisper": whisper,
     }
+
+
+def _unless_absent(name: str, listed: Callable[[], dict[str, str | None]]) -> dict[str, str | None]:
+    """Return what is listed; without the extra that it takes, `name` alone and the sentence that names the extra."""
+    try:
+        return listed()
+    except ModuleNotFoundError as error:
+        return {name: str(absent_package(error) or error)}
 
 
 def describe(report: Mapping[str, Any]) -> str:
