@@ -40,9 +40,6 @@ def main(argv: list[str] | None = None) -> int:
         arguments = _parser().parse_args(argv)
         with _terminable():
             return arguments.command(arguments)
-    except InputError as error:
-        print(f"kokoro-nb: {error}", file=sys.stderr)
-        return 2
     except Terminated as stop:
         print(f"kokoro-nb: {stop}; the same command goes on from here.", file=sys.stderr)
         return 128 + stop.number
@@ -53,9 +50,9 @@ def main(argv: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except Exception as error:
-        absent = absent_package(error)
-        if absent:
-            print(f"kokoro-nb: {absent}", file=sys.stderr)
+        said = error if isinstance(error, InputError) else absent_package(error)
+        if said:
+            print(f"kokoro-nb: {said}", file=sys.stderr)
             return 2
         place = traceback.extract_tb(error.__traceback__)[-1]
         print(

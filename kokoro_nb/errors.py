@@ -49,13 +49,11 @@ def absent_package(error: BaseException) -> InputError | None:
     """Return the sentence that names the extra to install, where `error` says that what it brings is not there."""
     name = str(error.name if isinstance(error, ModuleNotFoundError) else "")
     wanted = re.escape(BROUGHT_BY.get(name.partition(".")[0], name.partition(".")[0])).replace("_", "[-_]")
+    lines = ""
     with suppress(metadata.PackageNotFoundError):  # run from its folder, and not installed
         lines = "\n".join(metadata.requires("kokoro_nb") or ())
-        extra = re.search(rf"""^{wanted}(?![\w-]).*extra == ["']([\w-]+)""", lines, re.MULTILINE | re.IGNORECASE)
-        if extra:
-            remedy = f"install it with pip install 'kokoro_nb[{extra[1]}]'"
-            return InputError(f"This needs {name}, which is not installed; {remedy}.")
-    return None
+    by = re.search(rf"""^{wanted}(?![\w-]).*extra == ["']([\w-]+)""", lines, re.MULTILINE | re.IGNORECASE)
+    return InputError(f"{name} is not installed; install it with pip install 'kokoro_nb[{by[1]}]'.") if by else None
 
 
 def one_line(error: BaseException) -> str:

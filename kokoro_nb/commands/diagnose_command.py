@@ -71,7 +71,7 @@ def add(commands: Any) -> None:
     diagnose.set_defaults(command=_diagnose)
 
 
-def _diagnose(arguments: argparse.Namespace) -> int:
+def _diagnose(given: argparse.Namespace) -> int:
     from kokoro_nb.commands.quiet import import_models
 
     import_models()
@@ -82,7 +82,6 @@ def _diagnose(arguments: argparse.Namespace) -> int:
     from kokoro_nb.storage import read_arrays
     from kokoro_nb.studies.diagnosed_program import kokoro_decoder, own_module
 
-    given = arguments
     running(backend(given.backend))  # before anything takes time
     for path in (given.inputs, given.artefact, given.at):
         if path is not None and not path.exists():

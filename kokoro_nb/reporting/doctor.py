@@ -62,25 +62,21 @@ def _unless_absent(name: str, listed: Callable[[], dict[str, str | None]]) -> di
 
 def describe(report: Mapping[str, Any]) -> str:
     """Return what `doctor` found as text for a terminal."""
-    memory = f"{report['memory'] / 2**30:.1f} GiB"
+    backends = report["backends"]
     lines = [
         f"Python {report['python']} ({report['executable']})",
-        f"{report['platform']}, {report['processors']} processors, memory {memory}",
+        f"{report['platform']}, {report['processors']} processors, memory {report['memory'] / 2**30:.1f} GiB",
         f"Commit {report['commit'] or 'unknown: this is no git checkout'}",
+        *("", "Backends", *_columns({name: _status(**found) for name, found in backends.items()})),
+        *("", "What each backend is for", *_columns({name: found["purpose"] for name, found in backends.items()})),
     ]
-    backends = report["backends"]
-    lines += ["", "Backends", *_columns({name: _status(**found) for name, found in backends.items()})]
-    lines += ["", "What each backend is for", *_columns({name: found["purpose"] for name, found in backends.items()})]
     for title in ("weights", "whisper"):
-        rows = {name: "ready" if reason is None else f"absent: {reason}" for name, reason in report[title].items()}
-        lines += ["", title.capitalize(), *_columns(rows)]
+        lines += ["", title.capitalize(), *_columns({name: _status(why, None) for name, why in report[title].items()})]
     return "\n".join([*lines, "", "Versions", *_columns(report["versions"])])
 
 
 def _status(exports: str | None, runs: str | None, **_: str) -> str:
-    if exports:
-        return f"absent: {exports}"
-    return f"builds here, runs elsewhere: {runs}" if runs else "ready"
+    return f"absent: {exports}" if exports else f"builds here, runs elsewhere: {runs}" if runs else "ready"
 
 
 def _columns(rows: Mapping[str, str]) -> list[str]:

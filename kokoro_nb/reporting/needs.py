@@ -42,7 +42,7 @@ def require_memory(work: str, weights: str, times: float, smaller: str = "--weig
     """
     import psutil
 
-    if not _large(weights):
+    if _bytes(weights) <= 2 * SMALL_BYTES:
         return sys.maxsize
     needed, free = times * _bytes(weights), int(psutil.virtual_memory().available)
     if free < needed:
@@ -51,10 +51,6 @@ def require_memory(work: str, weights: str, times: float, smaller: str = "--weig
             f"free; end other programs, or take smaller weights: {smaller}."
         )
     return int(free // needed)
-
-
-def _large(weights: str) -> bool:
-    return _bytes(weights) > 2 * SMALL_BYTES
 
 
 def _bytes(weights: str) -> float:

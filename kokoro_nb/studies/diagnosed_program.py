@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,7 @@ def own_module(
             )
         checked(given, module.inputs)
         return replace(_planted(target, module, given, planted), reference=reference)
-    with _patched(module, patches):
+    with _patched(module, patches) if patches else nullcontext():
         exported = _exported(target, module, given, open_shapes(dynamic, given))
     return replace(_planted(target, exported, given, planted), reference=reference)
 
@@ -133,8 +134,6 @@ def open_shapes(dynamic: Sequence[str], inputs: Mapping[str, Any]) -> dict[str, 
 
 def _patched(module: Any, patches: Sequence[str]) -> AbstractContextManager[Any]:
     """Return a context in which patches are on, each of which finds something in `module` to change."""
-    if not patches:
-        return nullcontext()
     from kokoro_nb.models.patches import PATCHES, patched, require_known
 
     require_known(patches)
@@ -162,7 +161,4 @@ def _exported(target: str, module: Any, inputs: Mapping[str, Any], shapes: Mappi
 
 
 def _planted(label: str, healthy: Exported, inputs: Mapping[str, Any], faults: list[Fault]) -> Target:
-    candidate = healthy
-    for fault in faults:
-        candidate = plant(candidate, fault)
-    return Target(label, healthy, candidate, inputs)
+    return Target(label, healthy, reduce(plant, faults, healthy), inputs)
