@@ -6,9 +6,12 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # For example: make report TORCH_INDEX=<PyTorch's CPU wheel index>; see the README.
 TORCH_INDEX ?=
+# What is installed, by hash; empty, the newest that pyproject.toml allows: make report LOCK=
+LOCK ?= data/lock/requirements.txt
 # Not compiled: most of what is installed is never imported, and what is gets compiled when it is.
 INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 PIP := $(BIN)/python $(INSTALL)
+HASHED := --no-deps --require-hashes
 CLIENTS ?= .venv-clients
 REPLAY ?= .venv-replay
 
@@ -24,7 +27,7 @@ test test-all report: export KOKORO_NB_NODE ?= $(abspath $(CLIENTS))/node_module
 
 unexport PYTHONDONTWRITEBYTECODE  # else each of hundred processes compiles the package anew
 
-.PHONY: report test test-all replay lab lint doctor clean
+.PHONY: report test test-all replay lab lint lock doctor clean
 
 report: $(VENV)/.installed ## run every notebook and render outputs/report/index.html
 	$(BIN)/kokoro-nb report --jobs $(JOBS) $(PARAMETERS)
@@ -34,10 +37,10 @@ test: ## run the linter, the type checker and the tests
 	$(MAKE) --no-print-directory --jobs=2 lint $(CLIENTS)/.tried
 	$(BIN)/python -m pytest -m "not slow" $(SPREAD) --seconds=outputs/test_seconds.json
 
-test-all: $(VENV)/.installed-dev $(CLIENTS)/.tried ## the tests with the slow sweeps
+test-all: $(VENV)/.installed $(CLIENTS)/.tried ## the tests with the slow sweeps
 	$(BIN)/python -m pytest $(SPREAD)
 
-lint: $(VENV)/.installed-dev ## run the linter and the type checker
+lint: $(VENV)/.installed ## run the linter and the type checker
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -65,13 +68,20 @@ $(BIN)/python:
 	  f"kokoro_nb needs Python 3.11 or 3.12 and this is {v[0]}.{v[1]}; name one with: make report PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: pyproject.toml | $(BIN)/python
-	$(PIP) --editable .
+# The lock is complete, so that nothing else is resolved. An index without torch's build for processors has CUDA's.
+$(VENV)/.installed: pyproject.toml $(LOCK) | $(BIN)/python
+ifeq ($(LOCK),)
+	$(PIP) --editable ".[workbook,dev]"
+else
+	$(PIP) $(HASHED) -r $(dir $(LOCK))cpu.txt || $(PIP) $(HASHED) -r $(dir $(LOCK))cuda.txt
+	$(PIP) $(HASHED) -r $(LOCK)
+	$(PIP) --no-deps --editable .
+endif
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
-	$(PIP) --editable ".[dev]"
-	@touch $(VENV)/.installed $@
+# Versions stay, but of what UPGRADE names (`UPGRADE=all` for each); then python3.12 data/lock/write_lock.py --hashes
+lock: | $(BIN)/python ## write data/lock/ and environment.yml from pyproject.toml
+	$(BIN)/python data/lock/write_lock.py $(UPGRADE)
 
 # What people speak with, apart from the rest; without it the tests that need it are skipped, and say so.
 $(CLIENTS)/.tried: pyproject.toml

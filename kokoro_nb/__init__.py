@@ -5,22 +5,7 @@ imported when it is used, so that the package itself loads at once.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from kokoro_nb.backends import BACKENDS
-    from kokoro_nb.errors import InputError
-    from kokoro_nb.faults import plant
-    from kokoro_nb.inspection import diagnose, inspect
-    from kokoro_nb.locate import Diagnosis
-    from kokoro_nb.locate.survey import survey
-    from kokoro_nb.models.case import capture
-    from kokoro_nb.models.kokoro import load_model
-    from kokoro_nb.models.patches import patched
-    from kokoro_nb.reporting.explorer import explore
-    from kokoro_nb.reporting.logbook import Logbook
-    from kokoro_nb.studies.repair import repair
-    from kokoro_nb.verbs import bench, compare, deliver, export, say, trace, transcribe
+from typing import Any
 
 _HOMES = {
     "load_model": "kokoro_nb.models.kokoro",
@@ -52,7 +37,12 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is used: torch alone takes seconds."""
     if name not in _HOMES:
         raise AttributeError(f"module 'kokoro_nb' has no attribute '{name}'; it has {', '.join(__all__)}.")
-    return getattr(import_module(_HOMES[name]), name)
+    try:
+        return getattr(import_module(_HOMES[name]), name)
+    except ModuleNotFoundError as error:
+        from kokoro_nb.errors import absent_package
+
+        raise (absent_package(error) or error) from None
 
 
 def __dir__() -> list[str]:

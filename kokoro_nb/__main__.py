@@ -13,7 +13,7 @@ from threading import current_thread, main_thread
 from typing import NoReturn
 
 from kokoro_nb.cache_keys import package_versions
-from kokoro_nb.errors import InputError, Terminated, one_line
+from kokoro_nb.errors import InputError, Terminated, absent_package, one_line
 from kokoro_nb.known_warnings import silence_known_warnings
 
 EPILOG = """\
@@ -40,9 +40,6 @@ def main(argv: list[str] | None = None) -> int:
         arguments = _parser().parse_args(argv)
         with _terminable():
             return arguments.command(arguments)
-    except InputError as error:
-        print(f"kokoro-nb: {error}", file=sys.stderr)
-        return 2
     except Terminated as stop:
         print(f"kokoro-nb: {stop}; the same command goes on from here.", file=sys.stderr)
         return 128 + stop.number
@@ -53,6 +50,10 @@ def main(argv: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except Exception as error:
+        said = error if isinstance(error, InputError) else absent_package(error)
+        if said:
+            print(f"kokoro-nb: {said}", file=sys.stderr)
+            return 2
         place = traceback.extract_tb(error.__traceback__)[-1]
         print(
             f"kokoro-nb: {one_line(error)}, at {Path(place.filename).name}:{place.lineno}: a fault of kokoro_nb "

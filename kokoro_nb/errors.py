@@ -1,9 +1,12 @@
 """The errors that users are meant to read, and what a request to end becomes."""
 
 import re
+from contextlib import suppress
+from importlib import metadata
 from signal import Signals
 
 WORD = 300  # characters: a path of that length is still shown whole
+BROUGHT_BY = {"PIL": "pillow", "tvm": "apache-tvm", "whisper": "openai-whisper", "yaml": "pyyaml"}  # by another name
 
 
 class InputError(ValueError):
@@ -40,6 +43,17 @@ class Terminated(KeyboardInterrupt):
 
     def __str__(self) -> str:
         return f"ended by {Signals(self.number).name}"
+
+
+def absent_package(error: BaseException) -> InputError | None:
+    """Return the sentence that names the extra to install, where `error` says that what it brings is not there."""
+    name = str(error.name if isinstance(error, ModuleNotFoundError) else "")
+    wanted = re.escape(BROUGHT_BY.get(name.partition(".")[0], name.partition(".")[0])).replace("_", "[-_]")
+    lines = ""
+    with suppress(metadata.PackageNotFoundError):  # run from its folder, and not installed
+        lines = "\n".join(metadata.requires("kokoro_nb") or ())
+    by = re.search(rf"""^{wanted}(?![\w-]).*extra == ["']([\w-]+)""", lines, re.MULTILINE | re.IGNORECASE)
+    return InputError(f"{name} is not installed; install it with pip install 'kokoro_nb[{by[1]}]'.") if by else None
 
 
 def one_line(error: BaseException) -> str:

@@ -282,14 +282,14 @@ def quietly() -> Iterator[None]:
             os.close(standard_error)
 
 
-def import_failure(runtime: str, remedy: str, *modules: str) -> str | None:
-    """Return None if `modules` can be imported, else the sentence that says why not and what to install."""
+def import_failure(runtime: str, extra: str, *modules: str) -> str | None:
+    """Return None if `modules` can be imported, else the sentence that says why not and which extra brings them."""
     try:
         with quietly():
             for module in modules:
                 import_module(module)
     except (ImportError, OSError) as error:
-        return f"{runtime} cannot be used here ({error}); install {remedy}."
+        return f"{runtime} cannot be used here ({error}); install it with pip install 'kokoro_nb[{extra}]'."
     return None
 
 

@@ -99,7 +99,7 @@ class Eager:
 
     def available(self) -> str | None:
         """Return None if torch is installed, else the sentence that says so."""
-        return None if find_spec("torch") else "torch is not installed; install it with pip install torch."
+        return None if find_spec("torch") else "torch is not installed; install it with pip install 'kokoro_nb[torch]'."
 
     def executes(self) -> str | None:
         """Return None: what can be exported runs."""

@@ -106,7 +106,7 @@ class OnnxRuntime(FileBackend):
 
     def available(self) -> str | None:
         """Return None if the exporter and ONNX Runtime can be imported, else the reason why not, in one sentence."""
-        return import_failure("ONNX Runtime", "onnx, onnxscript and onnxruntime", "onnx", "onnxruntime", "onnxscript")
+        return import_failure("ONNX Runtime", "onnx", "onnx", "onnxruntime", "onnxscript")
 
     def options(self) -> dict[str, Any]:
         """Return the limit of a single file, and which rules say where the results of operators are."""

@@ -71,7 +71,7 @@ def add(commands: Any) -> None:
     diagnose.set_defaults(command=_diagnose)
 
 
-def _diagnose(arguments: argparse.Namespace) -> int:
+def _diagnose(given: argparse.Namespace) -> int:
     from kokoro_nb.commands.quiet import import_models
 
     import_models()
@@ -79,26 +79,23 @@ def _diagnose(arguments: argparse.Namespace) -> int:
     from kokoro_nb.backends.base import running
     from kokoro_nb.inspection import diagnose
     from kokoro_nb.inspection.result_record import result_record
-    from kokoro_nb.models.patches import EXPORT_PATCHES
     from kokoro_nb.reporting.needs import DIAGNOSIS, require_memory
     from kokoro_nb.storage import read_arrays
     from kokoro_nb.studies.diagnosed_program import kokoro_decoder, own_module
 
-    given = arguments
     running(backend(given.backend))  # before anything takes time
     for path in (given.inputs, given.artefact, given.at):
         if path is not None and not path.exists():
             raise InputError(f"There is no file {path}; check the path.")
     if given.target:
-        patches = _patches(given.patches, (), EXPORT_PATCHES)
-        target = own_module(given.target, given.fault, patches, given.inputs, given.dynamic)
+        target = own_module(given.target, given.fault, _patches(given.patches), given.inputs, given.dynamic)
     elif given.inputs or given.dynamic or given.at:
         raise InputError(
             "Kokoro's decoder takes its inputs from --text; --inputs, --dynamic and --at are for a module of your own."
         )
     else:
         require_memory("a diagnosis", given.weights, DIAGNOSIS)
-        patches = _patches(given.patches, EXPORT_PATCHES, EXPORT_PATCHES)
+        patches = _patches(given.patches or ["all"])
         target = kokoro_decoder(given.weights, given.seed, given.text, given.frames, given.fault, patches)
     known = target.reference or (target.healthy if given.fault else None)
     about: Any = {"method": given.method, "precision": given.precision, "artefact": given.artefact}
@@ -114,15 +111,15 @@ def _diagnose(arguments: argparse.Namespace) -> int:
     return found.exit_status
 
 
-def _patches(given: Sequence[str] | None, default: Sequence[str], every: Sequence[str]) -> Sequence[str]:
+def _patches(given: Sequence[str] | None) -> Sequence[str]:
     """Return names of patches: ``all`` and ``none`` stand alone."""
-    if given is None:
-        return default
-    if "all" in given or "none" in given:
-        if len(given) > 1:
-            raise InputError("'all' and 'none' stand alone; give either, or names of patches.")
-        return every if given[0] == "all" else ()
-    return tuple(given)
+    if given and len(given) > 1 and ("all" in given or "none" in given):
+        raise InputError("'all' and 'none' stand alone; give either, or names of patches.")
+    if not given or given == ["none"]:
+        return ()
+    from kokoro_nb.models.patches import EXPORT_PATCHES
+
+    return EXPORT_PATCHES if given == ["all"] else tuple(given)
 
 
 def _bundled(found: Any, folder: Path) -> str:

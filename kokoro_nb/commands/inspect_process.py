@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from kokoro_nb.errors import InputError, one_line
+from kokoro_nb.errors import InputError, absent_package, one_line
 
 SILENCE = 50.0  # seconds without a word of progress after which the process is looked at
 IDLE, VAIN = 0.005, 2.0  # times that: it hangs with less processor time in them, or with more since its last word
@@ -137,7 +137,7 @@ def _serve(order: Path, answer: Path, memory: float, name: str) -> None:
     except MemoryError:
         result = InputError(f"{name} needs more than {memory:g} GB of memory; give --memory more.")
     except Exception as error:  # of a library, on another's file: whatever comes is said in a sentence
-        result = InputError(f"{name} cannot be inspected: {one_line(error)}.")
+        result = absent_package(error) or InputError(f"{name} cannot be inspected: {one_line(error)}.")
     with atomic(answer) as draft:
         draft.write_bytes(pickle.dumps(result))
 

@@ -49,8 +49,7 @@ def _validate_steps(arguments: argparse.Namespace) -> int:
     from kokoro_nb.studies.validate_steps.validation import validate_steps
 
     model, case = _captured(arguments)
-    frames, tokens = arguments.frames, arguments.tokens
-    steps = validate_steps(model, case, arguments.backend, arguments.reference, frames, tokens)
+    steps = validate_steps(model, case, arguments.backend, arguments.reference, arguments.frames, arguments.tokens)
     rows = [step.as_dict() for step in steps]
     _print(rows, rows if arguments.json else None)
     return int(first_wrong(steps, arguments.limit) is not None)

@@ -39,8 +39,7 @@ def _show(report: Any, kokoro: "Kokoro | None", *, as_json: bool) -> None:
         print(json.dumps({"weights": label, "fits": bool(kokoro), "loading": report and asdict(report)}, indent=2))
         return
     if kokoro:
-        print(label)
-        print(f"{len(kokoro.model.vocab)} phonemes; voice where none is named: {kokoro.default_voice}")
+        print(label, f"{len(kokoro.model.vocab)} phonemes; voice where none is named: {kokoro.default_voice}", sep="\n")
     for row in report.rows() if report else ():
         print(f"{row['keys']}: {row['how many']} ({row['which']})")
     if report:

@@ -6,14 +6,14 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Mapping
-from importlib import metadata
+from collections.abc import Callable, Mapping
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
 import kokoro_nb
 from kokoro_nb.cache_keys import package_versions
-from kokoro_nb.errors import InputError
+from kokoro_nb.errors import InputError, absent_package
 
 NAME = "kokoro_nb"
 WHISPER = ("mini", "tiny.en", "base.en")
@@ -92,14 +92,13 @@ def doctor() -> dict[str, Any]:
     with quietly():  # what the runtimes say when they are imported is no part of the answer
         from kokoro_nb.backends import BACKENDS, PURPOSES
         from kokoro_nb.listening.recogniser import whisper_available
-        from kokoro_nb.models.kokoro import reachable_weights
 
         backends = {
             name: {"purpose": PURPOSES[name], "exports": (absent := one.available()), "runs": absent or one.executes()}
             for name, one in BACKENDS.items()
         }
-        weights = reachable_weights()
-        whisper = {name: whisper_available(name) for name in WHISPER}
+        weights = _unless_absent("kokoro", lambda: import_module("kokoro_nb.models.kokoro").reachable_weights())
+        whisper = _unless_absent("whisper", lambda: {name: whisper_available(name) for name in WHISPER})
     return {
         "python": platform.python_version(),
         "executable": sys.executable,
@@ -114,27 +113,31 @@ def doctor() -> dict[str, Any]:
     }
 
 
+def _unless_absent(name: str, listed: Callable[[], dict[str, str | None]]) -> dict[str, str | None]:
+    """Return what is listed; without the extra that it takes, `name` alone and the sentence that names the extra."""
+    try:
+        return listed()
+    except ModuleNotFoundError as error:
+        return {name: str(absent_package(error) or error)}
+
+
 def describe(report: Mapping[str, Any]) -> str:
     """Return what `doctor` found as text for a terminal."""
-    memory = f"{report['memory'] / 2**30:.1f} GiB"
+    backends = report["backends"]
     lines = [
         f"Python {report['python']} ({report['executable']})",
-        f"{report['platform']}, {report['processors']} processors, memory {memory}",
+        f"{report['platform']}, {report['processors']} processors, memory {report['memory'] / 2**30:.1f} GiB",
         f"Commit {report['commit'] or 'unknown: this is no git checkout'}",
+        *("", "Backends", *_columns({name: _status(**found) for name, found in backends.items()})),
+        *("", "What each backend is for", *_columns({name: found["purpose"] for name, found in backends.items()})),
     ]
-    backends = report["backends"]
-    lines += ["", "Backends", *_columns({name: _status(**found) for name, found in backends.items()})]
-    lines += ["", "What each backend is for", *_columns({name: found["purpose"] for name, found in backends.items()})]
     for title in ("weights", "whisper"):
-        rows = {name: "ready" if reason is None else f"absent: {reason}" for name, reason in report[title].items()}
-        lines += ["", title.capitalize(), *_columns(rows)]
+        lines += ["", title.capitalize(), *_columns({name: _status(why, None) for name, why in report[title].items()})]
     return "\n".join([*lines, "", "Versions", *_columns(report["versions"])])
 
 
 def _status(exports: str | None, runs: str | None, **_: str) -> str:
-    if exports:
-        return f"absent: {exports}"
-    return f"builds here, runs elsewhere: {runs}" if runs else "ready"
+    return f"absent: {exports}" if exports else f"builds here, runs elsewhere: {runs}" if runs else "ready"
 
 
 def _columns(rows: Mapping[str, str]) -> list[str]:

@@ -1,7 +1,9 @@
 """What is diagnosed: a module of the user's own, or Kokoro's decoder, exported, with example inputs."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,7 @@ from kokoro_nb.backends.signature import checked, example_inputs
 from kokoro_nb.errors import InputError, one_line
 from kokoro_nb.faults import Fault, plant
 from kokoro_nb.inspection.named_function import made_by
-from kokoro_nb.models.patches import EXPORT_PATCHES, PATCHES, patched, require_known
 from kokoro_nb.storage import read_arrays
-from kokoro_nb.studies.decoder import spoken_decoder
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Target:
 
 
 def kokoro_decoder(
-    weights: str, seed: int, text: str, frames: int, faults: list[str], patches: Sequence[str] = EXPORT_PATCHES
+    weights: str, seed: int, text: str, frames: int, faults: list[str], patches: Sequence[str] = ("all",)
 ) -> Target:
     """Return Kokoro's decoder from `har` with `patches` on and `faults` planted; arguments as on the command line.
 
@@ -51,6 +51,8 @@ def kokoro_decoder(
     InputError
         If the weights or a patch are unknown, a fault fits nowhere, or PyTorch cannot export it with these patches.
     """
+    from kokoro_nb.studies.decoder import spoken_decoder
+
     planted = [Fault.parse(fault) for fault in faults]
     label, decoder = spoken_decoder(weights, seed, text, frames, patches)
     return _planted(f"decoder from har, {frames} frames, weights {label}", decoder.program, decoder.inputs, planted)
@@ -96,7 +98,7 @@ def own_module(
             )
         checked(given, module.inputs)
         return replace(_planted(target, module, given, planted), reference=reference)
-    with patched(module, applicable(module, patches)):
+    with _patched(module, patches) if patches else nullcontext():
         exported = _exported(target, module, given, open_shapes(dynamic, given))
     return replace(_planted(target, exported, given, planted), reference=reference)
 
@@ -130,19 +132,15 @@ def open_shapes(dynamic: Sequence[str], inputs: Mapping[str, Any]) -> dict[str, 
     return found or None
 
 
-def applicable(module: Any, patches: Sequence[str]) -> Sequence[str]:
-    """Return the names of patches, each of which finds something in `module` to change.
+def _patched(module: Any, patches: Sequence[str]) -> AbstractContextManager[Any]:
+    """Return a context in which patches are on, each of which finds something in `module` to change."""
+    from kokoro_nb.models.patches import PATCHES, patched, require_known
 
-    Raises
-    ------
-    InputError
-        If one is unknown, or finds nothing.
-    """
     require_known(patches)
     for name in patches:
         if not PATCHES[name].finds(module):
             raise InputError(f"The patch '{name}' finds nothing in a {type(module).__name__} to change; leave it out.")
-    return patches
+    return patched(module, patches)
 
 
 def _exported(target: str, module: Any, inputs: Mapping[str, Any], shapes: Mapping[str, Any] | None) -> Exported:
@@ -163,7 +161,4 @@ def _exported(target: str, module: Any, inputs: Mapping[str, Any], shapes: Mappi
 
 
 def _planted(label: str, healthy: Exported, inputs: Mapping[str, Any], faults: list[Fault]) -> Target:
-    candidate = healthy
-    for fault in faults:
-        candidate = plant(candidate, fault)
-    return Target(label, healthy, candidate, inputs)
+    return Target(label, healthy, reduce(plant, faults, healthy), inputs)

@@ -89,10 +89,11 @@ def test_what_vanished_from_the_version_that_it_was_measured_on_is_no_skip(monke
     assert found.expected is None
 
 
-def test_the_catalogue_was_measured_on_the_pinned_versions():
-    listed = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+def test_the_catalogue_was_measured_on_the_locked_versions():
+    root = Path(__file__).parents[2]
+    listed = "".join((root / name).read_text(encoding="utf-8") for name in ("environment.yml", "pyproject.toml"))
     assert {known.packages[0] for known in DEFECTS} == set(MEASURED_ON)
-    assert all(f'"{tool}=={version}"' in listed for tool, version in MEASURED_ON.items())
+    assert all(f"{tool}=={version}" in re.split(r'[\s"]+', listed) for tool, version in MEASURED_ON.items())
 
 
 def test_a_control_that_is_wrong_is_seen(monkeypatch):

@@ -120,10 +120,8 @@ class Levelled(nn.Module):
 
 def test_elements_in_another_order_are_named_by_the_operator_that_puts_them_so(tmp_path):
     module, inputs = nn.Sequential(nn.PixelShuffle(2), nn.Softmax(-1)), {"input": torch.rand(1, 8, 3, 5)}
-    ends = [
-        helper.make_tensor_value_info("input", 1, [1, 8, 3, 5]),
-        helper.make_tensor_value_info("y", 1, [1, 2, 6, 10]),
-    ]
+    shapes = {"input": [1, 8, 3, 5], "y": [1, 2, 6, 10]}
+    ends = [helper.make_tensor_value_info(name, 1, shape) for name, shape in shapes.items()]
     nodes = [
         helper.make_node("DepthToSpace", ["input"], ["d"], name="/up", blocksize=2, mode="DCR"),
         helper.make_node("Softmax", ["d"], ["y"], name="/soft", axis=-1),

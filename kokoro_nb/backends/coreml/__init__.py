@@ -77,7 +77,7 @@ class CoreMl(FileBackend):
     def available(self) -> str | None:
         """Return None if models can be converted and saved here, else the reason why not, in one sentence."""
         writer = "coremltools.libmilstoragepython"  # of the weights
-        return import_failure("coremltools", "coremltools for this platform", "coremltools", writer)
+        return import_failure("coremltools", "coreml", "coremltools", writer)
 
     def executes(self) -> str | None:
         """Return None on macOS, elsewhere the sentence that says that only macOS has Core ML."""

@@ -130,9 +130,7 @@ class Executorch(FileBackend):
         """Return None if the exporter and the delegate's partitioner can be imported, else the reason why not."""
         own = () if self._delegate is None else (f"executorch.backends.{self._delegate.module}",)
         with root_level_kept():
-            return import_failure(
-                "ExecuTorch", "executorch for this platform", "executorch.exir", "executorch.runtime", *own
-            )
+            return import_failure("ExecuTorch", "executorch", "executorch.exir", "executorch.runtime", *own)
 
     def executes(self) -> str | None:
         """Return None if the runtime in this wheel has the delegate, else the sentence that says so."""

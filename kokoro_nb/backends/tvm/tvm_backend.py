@@ -255,4 +255,4 @@ class Tvm(FileBackend):
 
 def unavailable() -> str | None:
     """Return None if TVM can be imported, else the reason why not, in one sentence."""
-    return import_failure("TVM", "apache-tvm for this platform", "tvm.relax")
+    return import_failure("TVM", "tvm", "tvm.relax")

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from kokoro_nb.errors import InputError
+from kokoro_nb.errors import InputError, absent_package
 from kokoro_nb.inspection.captured_program import CapturedProgram
 
 FORMATS = (".pt2", ".pte", ".mlpackage", ".mlmodel")
@@ -28,4 +28,4 @@ def read_program(path: str | Path) -> CapturedProgram:
             from kokoro_nb.inspection.formats.mil_file import MilFile as File  # type: ignore[assignment]
         return File.read(path)
     except ImportError as error:
-        raise InputError(f"{path} cannot be read here ({error}); install what reads it.") from error
+        raise absent_package(error) or InputError(f"{path} cannot be read here ({error}).") from error
