@@ -11,8 +11,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 BUDGETS = {
     "studies": 4_666,
-    "locate, inspection, faults, traces": 10_334,
-    "backends": 5_310,
+    "locate, inspection, faults, traces": 10_385,
+    "backends": 5_312,
     "reporting": 3_353,
     "delivery": 2_990,
     "models": 3_068,
@@ -20,7 +20,7 @@ BUDGETS = {
     "defects": 1_497,
     "listening": 787,
     "commands, top": 1_575,
-    "tests": 25_257,
+    "tests": 25_256,
 }
 FILES = 370
 LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}

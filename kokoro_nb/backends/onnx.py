@@ -150,6 +150,9 @@ def onnx_program(exported: Exported) -> Any:
     )
 
 
+Nodes = Mapping[str, Any]  # by name
+
+
 def places(program: Any, exported: Exported) -> dict[str, str]:
     """Return the name of the value that holds each operator's result, in an ONNX program of `exported`.
 
@@ -164,13 +167,13 @@ def places(program: Any, exported: Exported) -> dict[str, str]:
         sources = exported.specification.sources_of(nodes[name], len(node.outputs))
         found.update({source: value.name for source, value in zip(sources, node.outputs, strict=True) if source})
     values = {value.name: value for node in program.model.graph for value in node.outputs}
-    found |= _splits(program.model.graph, nodes, last, exported.specification)
-    found |= _elements(program, exported.specification)
+    holders = exported.specification.results(nodes.values())
+    found |= _splits(program.model.graph, nodes, last, exported.specification, holders) | _elements(program, holders)
     shapes = {operator.name: operator.shape for operator in exported.specification.operators}
     return {source: value for source, value in found.items() if _shape(values[value]) == shapes[source]}
 
 
-def _elements(program: Any, known: Specification) -> dict[str, str]:
+def _elements(program: Any, holders: Nodes) -> dict[str, str]:
     """Return the results of nodes with several that are values of their own: the exporter names each by its element.
 
     Such a node may be written as several of one result each, as unbind and a stack of LSTMs are, all with one note.
@@ -180,10 +183,11 @@ def _elements(program: Any, known: Specification) -> dict[str, str]:
     names = {value.name: value.name for node in program.model.graph for value in node.outputs}
     names |= {result.name: value.name for result, value in zip(results, program.model.graph.outputs, strict=True)}
     elements = [node for node in graph.nodes if is_element(node) and node.name in names]
-    return {source: names[node.name] for node in elements if (source := known.source_of(node))}
+    held = {node: name for name, node in holders.items()}
+    return {held[node]: names[node.name] for node in elements if node in held}
 
 
-def _splits(graph: Any, nodes: Mapping[str, Any], last: Mapping[str, Any], known: Specification) -> dict[str, str]:
+def _splits(graph: Any, nodes: Nodes, last: Nodes, known: Specification, holders: Nodes) -> dict[str, str]:
     """Return the results of nodes with several, on which the exporter's optimiser left no note of their origin.
 
     Such a node is told by what it reads: it is the one node of the program with as many results that reads the same.
@@ -202,7 +206,7 @@ def _splits(graph: Any, nodes: Mapping[str, Any], last: Mapping[str, Any], known
             and [source.name for source in one.all_input_nodes[:1]] == [origins.get(read, read)]
         ]
         if len(fits) == 1:
-            sources = known.sources_of(fits[0], len(node.outputs))
+            sources = known.sources_of(fits[0], len(node.outputs), holders)
             found |= {source: value.name for source, value in zip(sources, node.outputs, strict=True) if source}
     return found
 

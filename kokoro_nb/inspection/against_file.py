@@ -1,7 +1,7 @@
 """What is said of the node at which a program first parts from what is right, and who is to blame."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,9 +15,10 @@ from kokoro_nb.inspection.compared_constants import (
     other_number,
     same_constants,
 )
-from kokoro_nb.inspection.compared_program import ComparedNode
+from kokoro_nb.inspection.compared_program import ComparedNode, by_name
 from kokoro_nb.inspection.paired_values import APART, EXACT, OTHER, REPLACED, SAME, PairedValues, plain_name
-from kokoro_nb.inspection.value_sketch import factor_of, scaled
+from kokoro_nb.inspection.value_sketch import ValueSketch, factor_of, scaled
+from kokoro_nb.inspection.value_types import Value
 from kokoro_nb.locate.culprit import Mechanism, Name
 from kokoro_nb.markup import number
 
@@ -41,9 +42,11 @@ class PairedPrograms(PairedValues):
         if self.candidate.drawing:
             return f"No values were paired: {self.candidate.drawing} draws at random."
         count = sum(apart <= APART for _, apart in self.pairs.values())
+        compared = any(name in self.own for name in self.candidate.outputs)
+        apart = f"differ by at most {number(self.outputs_apart)} of their root mean square (limit {number(OTHER)})"
         note = (
             f"{count:,} of {len(self.own):,} values of {self.candidate.label} are in {self.reference.label} too; its "
-            f"outputs differ by at most {number(self.outputs_apart)} of their root mean square (limit {number(OTHER)})."
+            f"outputs {apart if compared else 'have no definition here, and were not computed in float64'}."
         )
         mine, theirs = len(self.candidate.outputs), f"{self.reference.label} {len(self.reference.outputs)}"
         if mine != len(self.reference.outputs):
@@ -88,6 +91,38 @@ class PairedPrograms(PairedValues):
         there = paired.place(found.key) if found.index < node.index else ""  # what reorders is before what shows it
         return replace(found, counterpart=found.counterpart or there or paired.counterpart(node))
 
+    def unseen(self, outputs: Mapping[str, Value]) -> InspectionFinding | None:
+        """Say which of the runtime's outputs is another than the reference's, of those that float64 could not compute.
+
+        Parameters
+        ----------
+        outputs : mapping
+            What the runtime gave on the first inputs, by name.
+        """
+        pairs = zip(self.candidate.outputs, self.reference.outputs, strict=False)
+        lacking = {mine: other for mine, other in pairs if mine in outputs and mine not in self.own}
+        right: dict[str, ValueSketch] = {}
+
+        def look(name: str, value: Value) -> None:
+            if name in lacking.values():
+                right[name] = ValueSketch.of(np.asarray(value, np.float64))
+
+        if lacking:
+            self.reference.compute(by_name(self.reference.inputs, self.inputs[0], self.reference.label), look)
+        undefined = [one for one in self.candidate.nodes if "." in one.operator and not {*one.outputs} & {*self.own}]
+        for node in undefined if lacking else ():
+            like = [one for one in self.counterparts(node, whole=True) if not {*one.outputs} & {*self.known}]
+            for _, words in differing(like[0], node) if len(like) == 1 else ():
+                words = f"{node.key} ({node.operator}) has no definition here, and {words}"
+                return _found(node, "operator lowered as another", f"{words} in {self.reference.label}.", ())
+        for mine, other in lacking.items():
+            apart = ValueSketch.of(np.asarray(outputs[mine], np.float64)).differs(right[other]) if other in right else 0
+            if apart > OTHER:
+                words = f"The output '{mine}' is {number(apart)} of the root mean square from that of"
+                words = f"{words} {self.reference.label} (limit {number(OTHER)}); what gives it has no definition here."
+                return InspectionFinding("outputs", "unknown", words)
+        return None
+
     @property
     def _alike(self) -> float:
         """Up to which share of its level a value is another one times a number."""
@@ -112,6 +147,9 @@ class PairedPrograms(PairedValues):
             for one, right in zip(node.outputs, other.outputs, strict=False):
                 if one in self.own and right in self.known:
                     how += [("changed scale", words) for words in scaled(self.own[one], self.known[right], self._alike)]
+            mine, theirs = (len(one.reads) + sum(each is not None for each in one.constants) for one in (node, other))
+            if not how and mine != theirs:
+                how = [("operator lowered as another", f"it has {mine} inputs in place of {theirs}")]
             return self._stated(node, how, proof)
         return self._elsewhere(node, others, proof)
 

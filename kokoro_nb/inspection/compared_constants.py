@@ -109,9 +109,10 @@ def differing(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[Name, s
             yield "changed constant", words
     theirs, ours = other.attributes, node.attributes
     for name in sorted(set(theirs) | set(ours)):
-        if theirs.get(name) != ours.get(name):
-            words = f"the attribute {name} is {ours.get(name, 'not set')} in place of {theirs.get(name, 'not set')}"
-            yield "operator lowered as another", words
+        right, value = (of.get(name, one.defaults.get(name)) for of, one in ((theirs, other), (ours, node)))
+        if right != value:
+            there, here = ("not set" if one is None else one for one in (right, value))
+            yield "operator lowered as another", f"the attribute {name} is {here} in place of {there}"
 
 
 def largest_change(other: ComparedNode, node: ComparedNode) -> float:

@@ -43,6 +43,8 @@ class ComparedNode:
         File and line of the code that calls it; empty where the format does not say.
     rounds : bool
         Whether what it gives is rounded to integers of a few bits, or made of such integers.
+    defaults : dict
+        What attributes are that it does not set, by name, as far as the definition of its operator says.
     """
 
     index: int
@@ -54,6 +56,7 @@ class ComparedNode:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     source: str = ""
     rounds: bool = False
+    defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,16 +126,20 @@ def of_onnx(file: OnnxFile) -> ComparedProgram:
         if size.dim_param
     )
     drawing = next((node.key for node in nodes if node.is_random), "")
-    compared = tuple(_of_node(node, known, rounded) for node in nodes)
+    compared = tuple(_of_node(node, known, rounded, file.opsets) for node in nodes)
     return ComparedProgram(file.path.name, inputs, outputs, compared, compute, drawing, opened)
 
 
-def _of_node(node: OnnxNode, known: Mapping[str, np.ndarray], rounded: Mapping[str, str]) -> ComparedNode:
-    attributes = {name: one for name, one in OnnxCall(node.proto, {}).attributes.items() if isinstance(one, PLAIN)}
+def _of_node(
+    node: OnnxNode, known: Mapping[str, np.ndarray], rounded: Mapping[str, str], opsets: dict[str, int]
+) -> ComparedNode:
+    call = OnnxCall(node.proto, opsets)
+    attributes = {name: one for name, one in call.attributes.items() if isinstance(one, PLAIN)}
     constants = tuple((name, known[name]) if name in known else None for name in node.proto.input)
     reads = tuple(rounded.get(name, name) for name in node.reads if name not in known)
     rounds = node.proto.op_type in ROUNDING or any(name in rounded for name in node.reads)
-    return ComparedNode(node.index, node.key, node.operator, reads, node.outputs, constants, attributes, rounds=rounds)
+    known_as = node.index, node.key, node.operator
+    return ComparedNode(*known_as, reads, node.outputs, constants, attributes, rounds=rounds, defaults=call.defaults)
 
 
 def of_exported(exported: Exported, label: str, keys: Mapping[str, str] | None = None) -> ComparedProgram:

@@ -106,7 +106,10 @@ def inspect(
         report = second_opinion(report, other_python, other, made.arrays, tell)
     if reference is not None:
         known = reference.program(made.arrays)
-        report = with_findings(report, PairedPrograms.of(known, program.compared(), made.arrays))
+        comparison = PairedPrograms.of(known, program.compared(), made.arrays)
+        report = with_findings(report, comparison)
+        unseen = comparison.unseen(seen.outputs)
+        report = report if unseen is None else replace(report, findings=(*report.findings, unseen))
     if mend is not None:
         done = _mended(seen, Path(mend), level, tell)
         report = replace(report, notes=(*report.notes, f"{Path(mend).name}: {done}"), mended=done)
@@ -127,6 +130,14 @@ def _inputs(program: Any, reference: Reference | None) -> MadeInputs:
         except InputError:
             pass
     made: MadeInputs = program.made()
+    if reference is None or not hasattr(reference.what, "made") or len(reference.what.inputs) != len(program.inputs):
+        return made
+    try:  # of a file that takes one length alone, where the other takes any
+        reference.what.given(by_name(reference.what.inputs, made.arrays, reference.label))
+    except InputError:
+        theirs = reference.what.made()
+        named, how = (by_name(program.inputs, one, reference.label) for one in (theirs.arrays, theirs.how))
+        made = replace(program.given(named), how=how)
     return made
 
 

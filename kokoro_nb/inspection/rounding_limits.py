@@ -71,7 +71,7 @@ def rounding_limits(call: OnnxCall, inputs: Several, exact: Several, output: int
     kind, right = call.node.op_type, np.asarray(exact[output], np.float64)
     last = spacing(right, dtype)
     u = 2.0**-53 if dtype == np.float64 else 2.0**-24  # fewer bits are computed in float32, and rounded at the end
-    family = FAMILY.get(kind, "")
+    family = "" if call.get("reduction", "none") in ("add", "mul") else FAMILY.get(kind, "")  # a scatter that sums
     if family in ROUNDED:
         return ROUNDED[family] * last
     filled = output == 0 and right.size and np.size(inputs[0])

@@ -7,6 +7,7 @@ import torch
 import kokoro_nb as nb
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.value_sketch import ValueSketch
+from tests.backends.small import Of
 
 
 @pytest.fixture
@@ -262,6 +263,31 @@ def test_integers_that_are_computed_of_an_input_are_compared(save, node):
     (found,) = nb.inspect(buckets("wrong.onnx", "Mod"), given, against=right).findings
     assert (found.key, found.blame) == ("/place", "file")
     assert nb.inspect(buckets("same.onnx", "Min"), given, against=right).findings == ()
+
+
+def test_a_file_of_one_length_is_compared_at_it(save, node):
+    def joined(name, *lengths):
+        nodes = [node("Tanh", ["x"], ["t"], name="/tanh"), node("Concat", ["t", "w"], ["y"], name="/join", axis=1)]
+        return save(nodes, {"x": [1, *lengths, 3]}, ["y"], {"w": np.ones((1, 2, 3), np.float32)}, name=name)
+
+    report = nb.inspect(joined("open.onnx", "n"), against=joined("fixed.onnx", 11))
+    assert report.findings == ()
+    assert "shape (1, 11, 3)" in str(report)
+
+
+def test_what_has_no_definition_is_compared_by_its_attributes_and_by_what_the_runtime_gives(save, node):
+    def heads(name, count):
+        attention = node(
+            "MultiHeadAttention", ["x", "x", "x"], ["y"], "/heads", domain="com.microsoft", num_heads=count
+        )
+        return save([attention], {"x": [1, 5, 8]}, ["y"], name=name)
+
+    right = heads("right.onnx", 4)
+    (found,) = nb.inspect(heads("wrong.onnx", 2), against=right).findings
+    assert "the attribute num_heads is 2 in place of 4" in found.statement
+    module = Of(lambda x: torch.nn.functional.scaled_dot_product_attention(x, x, x) * 3)
+    (found,) = nb.inspect(right, against=(module, {"x": torch.randn(1, 5, 8)})).findings
+    assert (found.kind, found.blame) == ("outputs", "unknown")
 
 
 def test_outputs_that_are_infinite_in_the_same_places_do_not_differ(save, node):

@@ -1,6 +1,6 @@
 """One ONNX operator with its attributes, and the register of what operators mean in float64."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -13,6 +13,13 @@ from kokoro_nb.inspection.value_types import Several, Value, Values
 MICROSOFT = "com.microsoft"
 Meaning = Callable[..., Any]
 MEANINGS: dict[tuple[str, str], Meaning] = {}
+
+
+def _decoded(attributes: Iterable[Any]) -> dict[str, Any]:
+    from onnx import helper
+
+    values = {one.name: helper.get_attribute_value(one) for one in attributes}
+    return {name: value.decode() if isinstance(value, bytes) else value for name, value in values.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,13 +61,17 @@ class OnnxCall:
     @cached_property
     def attributes(self) -> dict[str, Any]:
         """The attributes that the node sets, strings decoded."""
-        from onnx import helper
+        return _decoded(self.node.attribute)
 
-        found = {}
-        for attribute in self.node.attribute:
-            value = helper.get_attribute_value(attribute)
-            found[attribute.name] = value.decode() if isinstance(value, bytes) else value
-        return found
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """What the definition of the operator has for the attributes that a node does not set; empty of one unknown."""
+        from onnx import defs
+
+        if not defs.has(self.node.op_type, self.domain):
+            return {}
+        schema = defs.get_schema(self.node.op_type, self.opset, self.domain)
+        return _decoded(one.default_value for one in schema.attributes.values() if one.default_value.type)
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return an attribute, or its default."""

@@ -7,7 +7,6 @@ import pytest
 
 from kokoro_nb.backends.tvm.schedule.contraction import contraction
 from kokoro_nb.backends.tvm.schedule.loop_rules import Processor, schedule_of
-from kokoro_nb.backends.tvm.schedule.phases import phased
 from kokoro_nb.backends.tvm.schedule.rows import rowwise
 from kokoro_nb.backends.tvm.schedule.structure import nests
 
@@ -56,35 +55,6 @@ def _contraction(expression, extents, reduced, **shapes):
 )
 def test_other_sums_are_no_contractions(expression, reason):
     assert _contraction(expression, (2, 2), (2,), a=(2, 2, 2), b=(2, 2, 2)) is None, reason
-
-
-def _transposed(stride, taps, padding=0):
-    from tvm import te, topi
-
-    x, w = te.placeholder((1, 4, 9), name="x"), te.placeholder((4, 3, taps), name="w")
-    result = topi.nn.conv1d_transpose_ncw(x, w, stride, (padding, padding), "float32", (0,))
-    return te.create_prim_func([x, w, result])
-
-
-def _products(work):
-    return math.prod(work.nest.axes.values())
-
-
-@pytest.mark.parametrize(("stride", "taps", "padding"), [(2, 4, 1), (3, 3, 0), (4, 8, 7)])
-def test_phases_leave_out_the_products_that_are_zero(call, stride, taps, padding):
-    function = _transposed(stride, taps, padding)
-    new = phased(function)
-    before, after = ([_products(work) for nest in nests(f) if (work := contraction(nest))] for f in (function, new))
-    length = (9 - 1) * stride + taps - 2 * padding
-    assert after[0] <= before[0] / stride * (length + 2 * stride) / length  # rounded up to whole phases at both ends
-    rng = np.random.default_rng(0)
-    x, w = rng.standard_normal((1, 4, 9), np.float32), rng.standard_normal((4, 3, taps), np.float32)
-    np.testing.assert_array_equal(call(new, x, w), call(function, x, w))
-
-
-def test_taps_that_do_not_share_out_evenly_are_left_together():
-    assert phased(_transposed(2, 3)) is None
-    assert phased(_transposed(1, 4)) is None
 
 
 ANGLES = {
