@@ -136,10 +136,9 @@ def test_a_heavy_import_is_seen_at_the_top_alone():
 
 @pytest.mark.parametrize("module", ["kokoro_nb", "kokoro_nb.__main__"])
 def test_importing_the_package_loads_neither_torch_nor_a_runtime(module):
-    code = f"import sys, time; begun = time.time(); import {module}; print(time.time() - begun, *sys.modules)"
+    code = f"import sys, {module}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"torch", "numpy", "onnx", "kokoro", "transformers", "matplotlib", *HEAVY} & set(done.stdout.split())
-    assert float(done.stdout.split()[0]) < 0.3
 
 
 def test_there_are_notebooks():

@@ -159,7 +159,7 @@ def _bare(source: str) -> str:
                 one for one in node.body if _name(one) in _OURS or (one is node.body[0] and ast.get_docstring(node))
             ]
             for one in gone:
-                first = min([one.lineno, *(each.lineno for each in getattr(one, "decorator_list", []))])
+                first = [*getattr(one, "decorator_list", []), one][0].lineno
                 kept |= dict.fromkeys(range(first, (one.end_lineno or first) + 1))
             if len(gone) == len(node.body):
                 kept[gone[0].lineno] = " " * gone[0].col_offset + "pass"

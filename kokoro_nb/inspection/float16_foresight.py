@@ -240,7 +240,7 @@ def counted(nodes: int) -> str:
 def in_danger(nodes: tuple[HalfPrecisionNode, ...], n: int) -> tuple[HalfPrecisionNode, ...]:
     """Return the `n` nodes that float16 would harm most: first those that overflow, then by the noise that they add."""
     added = {one: one.before - one.noise for one in nodes}
-    return tuple(sorted(nodes, key=lambda one: (not one.overflows, np.nan_to_num(added[one], posinf=0, neginf=0)))[:n])
+    return tuple(sorted(nodes, key=lambda one: (not one.overflows, added[one] if np.isfinite(added[one]) else 0.0))[:n])
 
 
 def noisiest(nodes: tuple[HalfPrecisionNode, ...]) -> HalfPrecisionNode | None:
