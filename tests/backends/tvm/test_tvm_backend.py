@@ -88,7 +88,7 @@ def test_without_tvm_the_reason_is_given_and_the_export_is_a_record(tmp_path, mo
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "tvm", None)  # importing it now raises ImportError
     for candidate in (Tvm("tvm"), TvmCross("tvm-metal", machine="metal")):
-        assert "install apache-tvm" in candidate.available()
+        assert "install it with pip install 'kokoro_nb[tvm]'" in candidate.available()
         failure = candidate.export(exported, X, tmp_path)
         assert (failure.rung, failure.error) == ("lowered", "ModuleNotFoundError")
 
