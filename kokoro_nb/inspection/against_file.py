@@ -15,7 +15,7 @@ from kokoro_nb.inspection.compared_constants import (
     other_number,
     same_constants,
 )
-from kokoro_nb.inspection.compared_program import ComparedNode, by_name
+from kokoro_nb.inspection.compared_program import ComparedNode
 from kokoro_nb.inspection.paired_values import APART, EXACT, OTHER, REPLACED, SAME, PairedValues, plain_name
 from kokoro_nb.inspection.value_sketch import ValueSketch, factor_of, scaled
 from kokoro_nb.inspection.value_types import Value
@@ -101,22 +101,14 @@ class PairedPrograms(PairedValues):
         """
         pairs = zip(self.candidate.outputs, self.reference.outputs, strict=False)
         lacking = {mine: other for mine, other in pairs if mine in outputs and mine not in self.own}
-        right: dict[str, ValueSketch] = {}
-
-        def look(name: str, value: Value) -> None:
-            if name in lacking.values():
-                right[name] = ValueSketch.of(np.asarray(value, np.float64))
-
-        if lacking:
-            self.reference.compute(by_name(self.reference.inputs, self.inputs[0], self.reference.label), look)
         undefined = [one for one in self.candidate.nodes if "." in one.operator and not {*one.outputs} & {*self.own}]
         for node in undefined if lacking else ():
             like = [one for one in self.counterparts(node, whole=True) if not {*one.outputs} & {*self.known}]
             for _, words in differing(like[0], node) if len(like) == 1 else ():
                 words = f"{node.key} ({node.operator}) has no definition here, and {words}"
                 return _found(node, "operator lowered as another", f"{words} in {self.reference.label}.", ())
-        for mine, other in lacking.items():
-            apart = ValueSketch.of(np.asarray(outputs[mine], np.float64)).differs(right[other]) if other in right else 0
+        for mine, other in ((mine, other) for mine, other in lacking.items() if other in self.known):
+            apart = ValueSketch.of(np.asarray(outputs[mine], np.float64)).differs(self.known[other].first)
             if apart > OTHER:
                 words = f"The output '{mine}' is {number(apart)} of the root mean square from that of"
                 words = f"{words} {self.reference.label} (limit {number(OTHER)}); what gives it has no definition here."

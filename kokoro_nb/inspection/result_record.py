@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Any
 
-from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import state
 from kokoro_nb.backends.signature import as_array
 from kokoro_nb.cache_keys import files_digest
@@ -113,11 +112,10 @@ def _operators(found: Diagnosis) -> Iterator[Row]:
 
 def _outputs(found: Diagnosis) -> Iterator[Row]:
     """Yield a row for each output of the first call; limits are known of the one that is furthest beyond its own."""
-    worst, seen, subject = found.output, found.investigation, found.subject
-    if worst is None or subject is None or found.method == "inspection":
+    worst = found.output
+    if worst is None:
         return
-    values: Any = seen.history.first if seen else subject.outputs()
-    for name, value in {} if isinstance(values, Failure) else values.items():
+    for name, value in found.outputs.items():
         row: Row = {"verdict": "pass" if worst.verdict == "pass" else "unknown"}
         row |= {"error (of peak)": None, "limit (of peak)": None}
         if name == worst.output:

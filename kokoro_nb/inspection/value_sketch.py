@@ -47,6 +47,11 @@ class ValueSketch:
         """Return what a value is known by on several sets of inputs."""
         return cls(parts[0].size, *map(np.concatenate, zip(*((one.points, one.images) for one in parts), strict=True)))
 
+    @property
+    def first(self) -> "ValueSketch":
+        """What the value is known by on the first set of inputs alone."""
+        return ValueSketch(self.size, self.points[:POINTS], self.images[:IMAGES])
+
     def differs(self, other: "ValueSketch") -> float:
         """Return the root mean square of the difference, element by element, over that of `other`; about a fifth off.
 

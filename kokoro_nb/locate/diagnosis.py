@@ -1,5 +1,6 @@
 """The result of localisation: the culprits of an export, what each does to the output, why, and what cures it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,8 @@ class Diagnosis:
         All steps of bisection.
     subject : Subject or None
         What was diagnosed: program, reference, inputs and runtime.
+    outputs : mapping
+        What the first call gave, by name; empty where nothing could be run, and for a file.
     supplied : tuple of str
         What this package changed in the program for a runtime that lacks it, by name.
     """
@@ -73,6 +76,7 @@ class Diagnosis:
     investigation: Investigation | None = field(default=None, repr=False)
     bisection: Bisection | None = field(default=None, repr=False)
     subject: Subject | None = field(default=None, repr=False)
+    outputs: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
     supplied: tuple[str, ...] = ()
 
     @property

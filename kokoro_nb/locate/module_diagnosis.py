@@ -72,6 +72,7 @@ def traced_diagnosis(subject: Subject, found: Investigation, why: str = "") -> D
         output=output,
         investigation=found,
         subject=subject,
+        outputs=outputs,
     )
 
 
@@ -238,6 +239,7 @@ def bisected_diagnosis(
         investigation=traced.investigation if traced else None,
         bisection=found,
         subject=subject,
+        outputs=outputs,
     )
 
 

@@ -70,9 +70,7 @@ def own_module(
     Parameters
     ----------
     target : str
-        ``file.py:function`` or ``package.module:function``. The function takes no arguments and returns
-        ``(torch.nn.Module, {name of a parameter of its forward: tensor})``, and as a third what the module was
-        rewritten from, another such pair, if it was.
+        The function, as `made_by` takes it.
     faults : list of str
         Faults to plant, as `Fault.parse` reads them.
     patches : sequence of str
