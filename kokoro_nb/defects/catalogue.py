@@ -79,19 +79,29 @@ class DefectMeasurement:
         return {**row, "control": self.defect.mended_by}
 
 
+def absent(packages: tuple[str, ...]) -> str:
+    """Return the sentence about the first of `packages` (distributions) that is not installed, or an empty one."""
+    for name in packages:
+        try:
+            importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            return f"{name} is not installed; install it with pip install {name}."
+    return ""
+
+
 def versions(packages: tuple[str, ...]) -> dict[str, str]:
     """Return the version of each of `packages` (distributions) that is installed."""
-    return {name: importlib.metadata.version(name) for name in packages if not repro.absent((name,))}
+    return {name: importlib.metadata.version(name) for name in packages if not absent((name,))}
 
 
 def measure(defect: Defect) -> DefectMeasurement:
     """Run both forms of `defect` on what is installed."""
-    absent = repro.absent(defect.packages)
-    if absent:
-        return DefectMeasurement(defect, absent=absent)
+    lacking = absent(defect.packages)
+    if lacking:
+        return DefectMeasurement(defect, absent=lacking)
     run = RUNNERS[defect.runner][-1] if defect.runner else None
     with quietly():
-        broken, mended = (repro.measure(defect, run, defect.inputs, form) for form in (False, True))
+        broken, mended = (repro.measure(defect, run, form) for form in (False, True))
     return DefectMeasurement(defect, broken, mended)
 
 

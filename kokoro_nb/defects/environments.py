@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kokoro_nb.defects import other_environment, repro
-from kokoro_nb.defects.catalogue import DefectMeasurement
-from kokoro_nb.defects.defect_bundle import write_bundle
 from kokoro_nb.defects.defect_case import Defect
+from kokoro_nb.defects.defect_script import report_script
 from kokoro_nb.errors import InputError
 from kokoro_nb.run_apart import run_apart
 
 Outcome = Literal["reproduced", "fixed", "not applicable", "could not run"]
 PATIENCE = 600.0  # seconds for the defects of one tool; the slowest takes 20
-NEEDED = ("torch", "numpy", "safetensors")  # what every bundle needs beside its packages
+NEEDED = ("torch", "numpy")  # what every script needs beside its packages
 
 
 @dataclass(frozen=True)
@@ -156,15 +155,16 @@ def compare_environments(
         Gets a sentence before each process.
     """
     with tempfile.TemporaryDirectory() as folder:
-        unmeasured = [DefectMeasurement(each, absent="It is run elsewhere.") for each in defects]
-        bundles = {one.defect.name: write_bundle(one.defect, Path(folder) / one.defect.name, one) for one in unmeasured}
-        columns = [_column(defects, each, bundles, watch) for each in environments]
+        scripts = {each.name: Path(folder) / f"{each.name}.py" for each in defects}
+        for each in defects:
+            scripts[each.name].write_text(report_script(each), encoding="utf-8")
+        columns = [_column(defects, one, scripts, watch) for one in environments]
     places = tuple(environments)
     return tuple(ComparedDefect(each, places, tuple(column[each.name] for column in columns)) for each in defects)
 
 
 def _column(
-    defects: Sequence[Defect], place: Environment, bundles: Mapping[str, Path], watch: Callable[[str], None]
+    defects: Sequence[Defect], place: Environment, scripts: Mapping[str, Path], watch: Callable[[str], None]
 ) -> dict[str, DefectOutcome]:
     absent = {each.name: each.packages[0] for each in defects if not place.versions(each.packages[:1])}
     reasons = {name: f"{tool} is not installed there" for name, tool in absent.items()}
@@ -173,13 +173,13 @@ def _column(
     for tool, group in groupby(left, key=lambda each: each.tool):
         chosen = list(group)
         watch(f"{place.python}: {len(chosen)} of {tool}")
-        found |= _process(chosen, place, bundles)
+        found |= _process(chosen, place, scripts)
     return found
 
 
-def _process(defects: Sequence[Defect], place: Environment, bundles: Mapping[str, Path]) -> dict[str, DefectOutcome]:
+def _process(defects: Sequence[Defect], place: Environment, scripts: Mapping[str, Path]) -> dict[str, DefectOutcome]:
     """Run defects in one process; where one ends it before its time, those behind it are run in another."""
-    left = {str(bundles[each.name]): each for each in defects}
+    left = {str(scripts[each.name]): each for each in defects}
     found: dict[str, DefectOutcome] = {}
     while left:
         done = run_apart(["-I", other_environment.__file__, *left], place.python, PATIENCE)
@@ -187,13 +187,13 @@ def _process(defects: Sequence[Defect], place: Environment, bundles: Mapping[str
             f"it did not end within {PATIENCE:g} s" if done.status is None else f"the process ended with {done.status}"
         )
         lines = _said(done.stdout)
-        for line in (line for line in lines if "folder" in line):
-            each = left.pop(line["folder"])
+        for line in (line for line in lines if "script" in line):
+            each = left.pop(line["script"])
             found[each.name] = _judged(each, line["broken"], line["mended"])
         missing = next((line["missing"] for line in lines if "missing" in line), "")
         reason = f"{missing} is not installed there, which the case needs" if missing else ended
-        for folder in list(left) if missing else list(left)[:1]:
-            found[left.pop(folder).name] = DefectOutcome("could not run", reason=reason)
+        for script in list(left) if missing else list(left)[:1]:
+            found[left.pop(script).name] = DefectOutcome("could not run", reason=reason)
     return found
 
 

@@ -1,17 +1,16 @@
-"""Measure bundles in the interpreter that runs this file, whatever is installed beside it: it imports nothing of ours.
+"""Measure scripts in the interpreter that runs this file, whatever is installed beside it: it imports nothing of ours.
 
-    python -I other_environment.py BUNDLE...
+    python -I other_environment.py SCRIPT...
 
-For each bundle, when both of its forms have run, a line is printed: `MARK` and JSON. So a defect that ends the process
-is the first whose line is missing. Without a bundle it prints what is installed.
+For each script, when both of its forms have run, a line is printed: `MARK` and JSON. So a defect that ends the process
+is the first whose line is missing. Without a script it prints what is installed.
 """
 
-import importlib
 import importlib.metadata
 import json
 import platform
+import runpy
 import sys
-from pathlib import Path
 
 MARK = "kokoro-nb defect: "
 
@@ -20,26 +19,25 @@ def _say(**values: object) -> None:
     print("\n" + MARK + json.dumps(values), flush=True)  # a tool may have left a line unfinished
 
 
-def _measure(folders: list) -> None:
-    sys.path.insert(0, folders[0])
+def _measure(script: str) -> bool:
     try:
-        repro = importlib.import_module("repro")
+        known = runpy.run_path(script)
     except ImportError as error:
         _say(missing=error.name)
-        return
-    for folder in folders:
-        forms = {}
-        for name, mended in (("broken", False), ("mended", True)):
-            try:
-                forms[name] = vars(repro.measure_folder(Path(folder), mended))
-            except BaseException as error:
-                forms[name] = {"raised": type(error).__name__ + ": " + " ".join(str(error).split())[:300]}
-        _say(folder=folder, **forms)
+        return False
+    forms = {}
+    for name, mended in (("broken", False), ("mended", True)):
+        try:
+            forms[name] = vars(known["measure"](known["case"], known["run"], mended))
+        except BaseException as error:
+            forms[name] = {"raised": type(error).__name__ + ": " + " ".join(str(error).split())[:300]}
+    _say(script=script, **forms)
+    return True
 
 
 if __name__ == "__main__":
     if sys.argv[1:]:
-        _measure(sys.argv[1:])
+        all(map(_measure, sys.argv[1:]))
     else:
         every = reversed(list(importlib.metadata.distributions()))  # the first on the path is what is imported
         found = {one.metadata["Name"]: one.version for one in every}

@@ -1,29 +1,13 @@
-"""Run the case beside this file: it exits with 1 while the defect is there, and with 0 when it is gone.
+"""What a script that shows a defect consists of beside its case: it runs a form, compares it and says what came out."""
 
-    python repro.py             the form that fails
-    python repro.py --mended    the form that is right, by the same limit
-
-It exits with 2 if the case itself breaks, and with 3, and a sentence, where a package that it needs is not installed.
-It needs nothing but torch, numpy, safetensors and the packages that the case names.
-"""
-
-import argparse
-import importlib.metadata
 import re
-import runpy
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from safetensors import safe_open
-
-CASE, RUNNER, INPUTS = "case.py", "runner.py", "inputs.safetensors"
-ORDER = "order"  # key of the names in the file's metadata: safetensors sorts them
 
 
 @dataclass(frozen=True)
@@ -47,17 +31,16 @@ class Figure:
     expected: str
 
 
-def measure(case: Any, run: Callable[..., Any] | None, inputs: Mapping[str, torch.Tensor], mended: bool) -> Figure:
-    """Run one form of a case and compare it with what is right.
+def measure(case: Any, run: Callable[..., Any] | None, mended: bool) -> Figure:
+    """Run one form of a case on its inputs and compare it with what is right.
 
     Parameters
     ----------
     case : Defect or FindingCase
-        Its ``expected(inputs)`` and ``seen(inputs, mended, run)`` return arrays; it has a ``limit`` and an ``error``.
+        Its ``expected(inputs)`` and ``seen(inputs, mended, run)`` return arrays; it has ``inputs`` (name -> tensor), a
+        ``limit`` and an ``error``.
     run : callable or None
         Runs a module on the runtime in question.
-    inputs : mapping
-        Name -> tensor.
     mended : bool
         Which form.
 
@@ -66,9 +49,9 @@ def measure(case: Any, run: Callable[..., Any] | None, inputs: Mapping[str, torc
     Exception
         Whatever the case raises, unless it is the error that the defect consists of.
     """
-    expected = case.expected(inputs)
+    expected = case.expected(case.inputs)
     try:
-        seen = case.seen(inputs, mended, run)
+        seen = case.seen(case.inputs, mended, run)
     except Exception as error:
         known = re.search(case.error, f"{type(error).__name__}: {error}") if case.error else None
         if known is None:
@@ -94,49 +77,16 @@ def compare(seen: Any, expected: Any, limit: float) -> Figure:
     return Figure(float(wrong.mean()), error, f"{a[worst]:.6g}", f"{b[worst]:.6g}")
 
 
-def measure_folder(folder: Path, mended: bool) -> Figure:
-    """Measure a form of the case whose files are in a folder: see `measure`."""
-    case = runpy.run_path(str(folder / CASE))["case"]
-    run = runpy.run_path(str(folder / RUNNER))["run"] if case.runner else None
-    return measure(case, run, _inputs(folder / INPUTS), mended)
+def judge(case: Any, run: Callable[..., Any] | None) -> int:
+    """Measure the form that the command line asks for, print the figure, and return the exit status.
 
-
-def absent(packages: tuple[str, ...]) -> str:
-    """Return the sentence about the first of `packages` (distributions) that is not installed, or an empty one."""
-    for name in packages:
-        try:
-            importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            return f"{name} is not installed; install it with pip install {name}."
-    return ""
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Measure the case in this folder, print what came out, and return the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--mended", action="store_true", help="run the form that is right")
-    mended = parser.parse_args(arguments).mended
-    folder = Path(__file__).parent
-    case = runpy.run_path(str(folder / CASE))["case"]
-    reason = absent(case.packages)
-    if reason:
-        print(reason)
-        return 3
+    It is 1 while the defect is there, 0 where it is gone, and 2 where the case itself breaks.
+    """
     try:
-        figure = measure_folder(folder, mended)
+        figure = measure(case, run, "--mended" in sys.argv)
     except Exception:
         traceback.print_exc()
         return 2
-    there = "there" if figure.wrong else "gone"
-    print(f"{there}: {100 * figure.wrong:.4g} % wrong, error {figure.error:.3g} of the peak (limit {case.limit:g})")
-    print(f"seen {figure.seen}, expected {figure.expected}")
-    return 1 if figure.wrong else 0
-
-
-def _inputs(path: Path) -> dict[str, torch.Tensor]:
-    with safe_open(path, "pt") as file:
-        return {name: file.get_tensor(name) for name in file.metadata()[ORDER].split(",")}
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    print(f"{100 * figure.wrong:.4g} % wrong\nexpected: {figure.expected}\nactual:   {figure.seen}")
+    print("The defect is there." if figure.wrong else "The defect is gone.")
+    return int(figure.wrong > 0)

@@ -5,27 +5,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kokoro_nb.defects import repro
-from kokoro_nb.defects.defect_bundle import bare_source, case_parts, defect_report
-from kokoro_nb.defects.defect_case import Defect
+from kokoro_nb.defects.defect_script import THERE, defect_report, report_script
 from kokoro_nb.defects.environments import NEEDED, PATIENCE, ComparedDefect
-from kokoro_nb.defects.runners import RUNNERS
 from kokoro_nb.run_apart import run_apart
 from kokoro_nb.storage import atomic, require_own
 
 STATE = "STATE.md"
-THERE, GONE = "The defect is there.", "The defect is gone."
 MIL = (  # what the reader of a report of the converter has to know
     "Core ML is not needed: the script converts, and computes with NumPy what each operator of the converted program "
     "means by the documentation of MIL."
 )
-_JUDGED = f"""\
-case = CASE()
-figure = measure(case, RUN, case.inputs, "--mended" in sys.argv)
-print(f"{{100 * figure.wrong:.4g}} % wrong\\nexpected: {{figure.expected}}\\nactual:   {{figure.seen}}")
-print("{THERE}" if figure.wrong else "{GONE}")
-sys.exit(int(figure.wrong > 0))
-"""
 COLUMNS = (("reproduced",), ("fixed",), ("not applicable", "could not run"))
 
 
@@ -49,18 +38,6 @@ class UpstreamReport:
     shown: bool
 
 
-def report_script(defect: Defect) -> str:
-    """Return a script that ends with 1 and `THERE` while the defect is there, and with 0 and `GONE` when it is not.
-
-    It reads no file, and needs NumPy, torch and the packages of the defect; with ``--mended`` it runs the control. An
-    error that the defect does not consist of is raised.
-    """
-    run = RUNNERS.get(defect.runner, ())
-    judged = _JUDGED.replace("CASE", type(defect).__name__).replace("RUN", run[-1].__name__ if run else "None")
-    parts = (repro.Figure, repro.compare, repro.measure, *run, *case_parts(defect))
-    return f'"""{defect.title}."""\n\n{bare_source(*parts, end=judged)}'
-
-
 def upstream_report(compared: ComparedDefect) -> UpstreamReport | None:
     """Return the report of a defect; None where it does not stand in the newest versions in which it was judged.
 
@@ -81,9 +58,9 @@ def upstream_report(compared: ComparedDefect) -> UpstreamReport | None:
         "It prints, and ends with 1 while the defect is there and with 0 when it is gone:",
         f"```\n{(done.stdout or done.stderr[-2000:]).strip()}\n```",
     ]
-    versions = where.versions(tuple(dict.fromkeys((*defect.packages, *NEEDED[:2]))))
+    versions = where.versions(tuple(dict.fromkeys((*defect.packages, *NEEDED))))
     system = f"{where.version}, {where.system}"
-    text = defect_report(defect, versions, reproduce, compared.outcomes[place].broken, system=system)
+    text = defect_report(defect, versions, reproduce, compared.outcomes[place].broken, system)
     return UpstreamReport(defect.name, text, script, done.status == 1 and THERE in done.stdout)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kokoro_nb.defects.defect_bundle import write_shown
+from kokoro_nb.defects.defect_script import write_shown
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.blame import InspectionFinding
 from kokoro_nb.inspection.judged_run import JudgedRun

@@ -1,6 +1,5 @@
 """A finding as a folder that reproduces it without this package: the one operator, its inputs and weights, a script."""
 
-import inspect
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,12 @@ from safetensors.torch import save
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.segment import part
 from kokoro_nb.backends.signature import as_array
-from kokoro_nb.defects import finding_case, repro
 from kokoro_nb.defects.catalogue import versions
-from kokoro_nb.defects.defect_bundle import RUN, SCRIPT, fill_case, report_text, runner_source, write_shown
+from kokoro_nb.defects.defect_script import report_text, script, write_shown
+from kokoro_nb.defects.finding_case import FindingCase, PositionalProgram
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.culprit import Culprit
+from kokoro_nb.locate.local_error import in_range
 from kokoro_nb.locate.output_error import worst_output
 from kokoro_nb.storage import write_json
 from kokoro_nb.traces.operators import CONSTANT, INPUT
@@ -30,6 +30,7 @@ RUNNERS = {
     "coreml-reference": ("coremltools", ("coremltools",)),
     "coreml-reference-float32": ("coremltools", ("coremltools",)),
 }
+SCRIPT = "repro.py"
 ALLOWED = 16  # how many times PyTorch's own rounding on these inputs is allowed: one draw of it may be a small one
 
 
@@ -39,8 +40,8 @@ def write_finding_bundle(
     """Cut the operator of a finding out of its program, and write what reproduces it, whole or not at all.
 
     The folder holds ``repro.py``, which needs torch, numpy, safetensors and the runtime, and exits with 1 while the
-    runtime is wrong, 0 when it is right, 2 where the case itself breaks and 3 where the runtime is not installed; with
-    ``--mended`` it runs PyTorch on the program as it should be. Both are run in processes of their own before the
+    runtime is wrong, 0 when it is right, and 2 where it cannot run; with ``--mended`` it runs PyTorch on the program as
+    it should be. Both are run in processes of their own before the
     folder is there: the first has to fail, and the second to pass. The inputs are those of the operator in the
     reference, so that nothing before it has a part in it.
 
@@ -68,23 +69,25 @@ def write_finding_bundle(
         raise InputError(f"No script runs {culprit.backend} by itself; the backends are {', '.join(RUNNERS)}.")
     runner, packages = RUNNERS[culprit.backend]
     name, given = culprit.tap.name, [one for one in culprit.upstream if not one.startswith((INPUT, CONSTANT))]
-    cuts = {finding_case.PROGRAM: part(candidate, given, [name]), finding_case.RIGHT: part(healthy, given, [name])}
+    cut, healed = (part(program, given, [name]) for program in (candidate, healthy))
     assert reference.meaning is not None
     captured = {one: reference.values[one] for one in given}
-    right = np.asarray(reference.meaning.recompute(name, reference.inputs, captured).numpy(), order="C")
-    fed = cuts[finding_case.PROGRAM].inputs(reference.inputs, reference.values)
+    exact = np.asarray(reference.meaning.recompute(name, reference.inputs, captured).numpy(), order="C")
+    right = in_range(exact, np.dtype(culprit.tap.operator.dtype)) if exact.dtype.kind == "f" else exact
+    fed = cut.inputs(reference.inputs, reference.values)
     tensors = {key: torch.from_numpy(np.asarray(as_array(key, value), order="C")) for key, value in fed.items()}
-    limit = _limit(culprit, cuts[finding_case.RIGHT].exported.program, tensors, right)
-    about = {"packages": packages, "runner": culprit.backend, "limit": limit, "finding": culprit.as_dict()}
-    text = _report(culprit, packages, limit)
+    limit = _limit(culprit, healed.exported.program, tensors, right)
+    title = f"{culprit.tap.op} is wrong on {culprit.backend}"
+    about = {"packages": packages, "inputs": list(tensors), "limit": limit, "finding": culprit.as_dict()}
 
     def fill(draft: Path) -> None:
-        code = {repro.CASE: inspect.getsource(finding_case), repro.RUNNER: runner_source(runner)}
-        fill_case(draft, code, tensors, text)
-        for file, cut in cuts.items():
-            torch.export.save(cut.exported.program, draft / file)
-        (draft / finding_case.EXPECTED).write_bytes(save({"expected": torch.from_numpy(right)}))
-        write_json(draft / finding_case.ABOUT, about)
+        code = script(title, runner, (PositionalProgram, FindingCase), "FindingCase(Path(__file__).parent)")
+        (draft / SCRIPT).write_text(code, encoding="utf-8")
+        (draft / "REPORT.md").write_text(_report(culprit, packages, limit, title), encoding="utf-8")
+        for file, one in (("program.pt2", cut), ("right.pt2", healed)):
+            torch.export.save(one.exported.program, draft / file)
+        (draft / "values.safetensors").write_bytes(save({**tensors, "right result": torch.from_numpy(right)}))
+        write_json(draft / "finding.json", about)
 
     alone = (
         f"{name} alone, on what PyTorch puts into it, is right on {culprit.backend}: what is wrong needs what lies "
@@ -95,7 +98,7 @@ def write_finding_bundle(
 
 def _limit(culprit: Culprit, program: Any, tensors: Mapping[str, torch.Tensor], right: np.ndarray) -> float:
     """Return what rounding explains of the error, of the peak: of the finding, and of PyTorch on these inputs."""
-    case = finding_case.PositionalProgram(program)
+    case = PositionalProgram(program)
     with torch.no_grad():
         own = worst_output({"": right}, {"": case(*tensors.values()).numpy()}).of_peak
     dtype = right.dtype if culprit.tap is None else culprit.tap.operator.dtype
@@ -111,9 +114,8 @@ def _seen(culprit: Culprit) -> str:
     return f"an error of {culprit.local_error:.3g} of the peak, {culprit.channels}"
 
 
-def _report(culprit: Culprit, packages: tuple[str, ...], limit: float) -> str:
+def _report(culprit: Culprit, packages: tuple[str, ...], limit: float, title: str) -> str:
     """Return the bug report, in Markdown."""
-    assert culprit.tap is not None
     sections = {
         "What is expected and what is seen": [
             f"Expected is the operator in float64 on the same inputs, to {limit:.3g} of the peak: what rounding "
@@ -122,9 +124,8 @@ def _report(culprit: Culprit, packages: tuple[str, ...], limit: float) -> str:
         ],
         "What may be the cause": ["\n".join(f"- {one}" for one in culprit.mechanisms)] if culprit.mechanisms else [],
         "How to run it": [
-            RUN,
+            f"    python {SCRIPT}\n    python {SCRIPT} --mended",
             "The first exits with 1 while the runtime is wrong and with 0 when it is right; the second runs PyTorch.",
         ],
     }
-    title = f"{culprit.tap.op} is wrong on {culprit.backend}"
     return report_text(title, culprit.statement, versions((*packages, "torch", "numpy")), sections)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from kokoro_nb.defects import DEFECTS, defect, measure, repro
-from kokoro_nb.defects.catalogue import MEASURED_ON, versions
+from kokoro_nb.defects import DEFECTS, defect, measure
+from kokoro_nb.defects.catalogue import MEASURED_ON, absent, versions
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.survey import survey
 from kokoro_nb.models import other_layers
@@ -55,7 +55,7 @@ def test_every_record_is_whole(known):
     assert known.where
     assert known.mended_by
     assert known.limit >= 0
-    assert set(versions(known.packages)) == set(known.packages) or repro.absent(known.packages)
+    assert set(versions(known.packages)) == set(known.packages) or absent(known.packages)
     assert all(re.fullmatch(r"[\w.-]+/[\w.-]+#[1-9]\d*", thread) for thread in known.threads)
     assert len(set(known.threads)) == len(known.threads)
     named = re.findall(r"the patch (\w+)", known.mended_by)

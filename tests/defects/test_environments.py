@@ -73,11 +73,11 @@ def test_a_tool_that_is_not_there_is_named_and_nothing_is_run():
 
 @pytest.fixture
 def speaking(tmp_path):
-    """An interpreter that says what it is told of the bundles that it is given, and ends with a status."""
+    """An interpreter that says what it is told of the scripts that it is given, and ends with a status."""
 
     def make(script):
         path = tmp_path / "python"
-        path.write_text(f"#!{sys.executable}\nimport json, sys\nfolders = sys.argv[3:]\n{script}")
+        path.write_text(f"#!{sys.executable}\nimport json, sys\nscripts = sys.argv[3:]\n{script}")
         path.chmod(0o755)
         return _place(str(path), onnxruntime="1.31.1")
 
@@ -87,15 +87,15 @@ def speaking(tmp_path):
 SAY = f"""
 def say(**values):
     print({MARK!r} + json.dumps(values), flush=True)
-def figure(folder, *wrong):
+def figure(script, *wrong):
     forms = [dict(wrong=one, error=0.5, seen="1", expected="2") for one in wrong]
-    say(folder=folder, broken=forms[0], mended=forms[1])
+    say(script=script, broken=forms[0], mended=forms[1])
 """
 
 
 def test_what_ends_the_process_could_not_run_and_the_others_are_run_again(speaking):
-    script = f"{SAY}\nfor folder in folders:\n    if {GELU!r} in folder:\n        sys.exit(9)\n"
-    script += "    figure(folder, 1.0, 0.0)\n"
+    script = f"{SAY}\nfor script in scripts:\n    if {GELU!r} in script:\n        sys.exit(9)\n"
+    script += "    figure(script, 1.0, 0.0)\n"
     names = [GELU, "onnx_atan2_nan", UNSIGNED]
     found = compare_environments([defect(name) for name in names], [speaking(script)])
     assert [one.outcomes[0].outcome for one in found] == ["could not run", "reproduced", "reproduced"]
@@ -106,15 +106,15 @@ def test_what_ends_the_process_could_not_run_and_the_others_are_run_again(speaki
 @pytest.mark.parametrize(
     ("forms", "outcome", "reason"),
     [
-        ("figure(folder, 1.0, 0.0)", "reproduced", ""),
-        ("figure(folder, 0.0, 0.0)", "fixed", "seen with AVX-512"),
-        ("figure(folder, 1.0, 1.0)", "could not run", "its control is wrong there as well"),
-        ("say(folder=folder, broken=dict(raised='No: x'), mended={})", "could not run", "No: x"),
+        ("figure(script, 1.0, 0.0)", "reproduced", ""),
+        ("figure(script, 0.0, 0.0)", "fixed", "seen with AVX-512"),
+        ("figure(script, 1.0, 1.0)", "could not run", "its control is wrong there as well"),
+        ("say(script=script, broken=dict(raised='No: x'), mended={})", "could not run", "No: x"),
         ("say(missing='torch')", "could not run", "torch is not installed there"),
     ],
 )
 def test_what_is_said_of_a_defect(speaking, forms, outcome, reason):
-    script = f"{SAY}\nfor folder in folders:\n    {forms}\n"
+    script = f"{SAY}\nfor script in scripts:\n    {forms}\n"
     (found,) = compare_environments([defect(GELU)], [speaking(script)])
     assert found.outcomes[0].outcome == outcome
     assert reason in found.outcomes[0].reason

@@ -7,12 +7,13 @@ import sys
 import pytest
 
 from kokoro_nb.defects import DEFECTS, defect
-from kokoro_nb.defects.upstream_reports import GONE, THERE, report_script
+from kokoro_nb.defects.defect_script import THERE, report_script
 
 # One that calls a tool; the others are slow, for each process imports a runtime.
 QUICK = {"onnx_reference_conv_transpose"}
 NAMES = [pytest.param(k.name, marks=[] if k.name in QUICK else [pytest.mark.slow]) for k in DEFECTS]
-LINES = 175  # a script has fewer: the judgement, the base of the cases, the runner, the case
+GONE = "The defect is gone."
+LINES = 185  # a script has fewer: the judgement, the base of the cases, the runner, the case
 
 
 def _run(folder, text, *arguments):
@@ -59,9 +60,15 @@ def test_what_a_case_reads_of_itself_is_in_its_script(name):
     assert {"spoken", "printed", "script"} <= read <= held
 
 
-def test_where_the_defect_is_gone_it_ends_with_0(tmp_path):
+@pytest.mark.parametrize(
+    ("find", "put", "status", "said"),
+    [
+        ("case.seen(case.inputs, mended, run)", "expected.copy()", 0, GONE),
+        ("case.expected(case.inputs)", "case.no_such", 2, "no_such"),  # a case that breaks is no defect
+    ],
+)
+def test_the_exit_status_says_whether_the_defect_is_there(tmp_path, find, put, status, said):
     text = report_script(defect("onnx_reference_conv_transpose"))
-    mended = text.replace("case.seen(inputs, mended, run)", "expected.copy()")
-    assert mended != text
-    done = _run(tmp_path, mended)
-    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, GONE)
+    assert find in text
+    done = _run(tmp_path, text.replace(find, put))
+    assert (done.returncode, said in done.stdout + done.stderr) == (status, True)

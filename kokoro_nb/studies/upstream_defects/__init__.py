@@ -6,7 +6,7 @@ from typing import Any
 
 from kokoro.model import KModel
 
-from kokoro_nb.defects import DEFECTS, STATES, DefectMeasurement, defect, measure, write_bundle
+from kokoro_nb.defects import DEFECTS, STATES, DefectMeasurement, defect, measure, report_script
 from kokoro_nb.faults import nearly_constant
 from kokoro_nb.locate.survey import SurveyRow, survey
 from kokoro_nb.models import stages

@@ -1,4 +1,4 @@
-"""A folder with a script that shows an error without this package; a known defect as one, for a bug report."""
+"""A script that shows a defect without this package, the folder of one that shows a finding, and what a report says."""
 
 import ast
 import inspect
@@ -9,22 +9,22 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import torch
-from safetensors.torch import save
-
 from kokoro_nb.defects import repro
-from kokoro_nb.defects.catalogue import DefectMeasurement, measure, versions
 from kokoro_nb.defects.defect_case import Defect
 from kokoro_nb.defects.runners import RUNNERS
 from kokoro_nb.errors import InputError
 from kokoro_nb.run_apart import run_apart
 from kokoro_nb.storage import atomic, require_own
 
-SCRIPT, REPORT = "repro.py", "REPORT.md"
 WAITED = 300  # seconds, for a script in a process of its own
-RUN = "    python repro.py\n    python repro.py --mended"
+THERE = "The defect is there."  # as `repro.judge` prints it
 _OURS = {"tool", "backends", "operators", "mechanism", "concerns", "whole"}  # of a case, for `catalogue` and `locate`
 _OWN = re.compile(r" \((the patch \w+|models\.[\w.]+)\)")  # a maintainer does not know our names
+_END = """\
+case, run = {case}, {run}
+if __name__ == "__main__":
+    sys.exit(judge(case, run))
+"""
 
 
 def write_shown(
@@ -68,59 +68,31 @@ def write_shown(
     return Path(folder)
 
 
-def fill_case(draft: Path, code: Mapping[str, str], inputs: Mapping[str, torch.Tensor], report: str) -> None:
-    """Write `repro` with the case that it runs, the case's inputs and a report into a folder.
+def report_script(defect: Defect) -> str:
+    """Return the script of a known defect: see `script`."""
+    return script(defect.title, defect.runner, case_parts(defect), f"{type(defect).__name__}()")
+
+
+def script(title: str, runner: str, parts: Sequence[Any], case: str) -> str:
+    """Return a script that ends with 1 while a defect is there, with 0 when it is gone, and with 2 if its case breaks.
+
+    It needs NumPy, torch and the packages of the defect; with ``--mended`` it runs the control.
 
     Parameters
     ----------
-    draft : Path
-        The folder.
-    code : mapping of str to str
-        Name of a file -> what is in it: ``case.py`` and, if the case has one, ``runner.py``.
-    inputs : mapping of str to Tensor
-        In the order in which the case takes them.
-    report : str
-        In Markdown.
+    title : str
+        What is wrong.
+    runner : str
+        One of `RUNNERS`, or an empty text.
+    parts : sequence of type
+        Classes that the case is made of, in the order in which they are to stand.
+    case : str
+        The expression that makes it.
     """
-    for name, text in {SCRIPT: inspect.getsource(repro), REPORT: report, **code}.items():
-        (draft / name).write_text(text, encoding="utf-8")
-    (draft / repro.INPUTS).write_bytes(save(dict(inputs), {repro.ORDER: ",".join(inputs)}))
-
-
-def write_bundle(defect: Defect, folder: str | Path, measured: DefectMeasurement | None = None) -> Path:
-    """Write what reproduces `defect` to `folder`, whole or not at all, and return its path.
-
-    The folder holds ``repro.py``, which exits with 1 while the defect is there, 0 when it is gone and 3 where it cannot
-    run; ``case.py`` and ``runner.py``, the code that was measured here; ``inputs.safetensors``, with the weights; and
-    ``REPORT.md``.
-
-    Parameters
-    ----------
-    defect : Defect
-        One of `DEFECTS`.
-    folder : path
-        A folder of that name is replaced.
-    measured : DefectMeasurement, optional
-        What `measure` returned; it is measured now if it is not given.
-
-    Raises
-    ------
-    InputError
-        If `folder` cannot be written.
-    """
-    found = measured or measure(defect)
-    reproduce = [
-        RUN,
-        "The first exits with 1 while the defect is there and with 0 when it is gone, the second with 0. Both need "
-        f"torch, numpy and safetensors, and exit with 3 where {' or '.join(defect.packages)} is not installed.",
-        *([f"Not measured where this was written: {found.absent}"] if found.absent else []),
-    ]
-    used = versions(tuple(dict.fromkeys((*defect.packages, "torch", "numpy"))))
-    text = defect_report(defect, used, reproduce, found.broken, found.mended)
-    code = {repro.CASE: bare_source(*case_parts(defect), end=f"case = {type(defect).__name__}()\n")}
-    if defect.runner:
-        code[repro.RUNNER] = runner_source(defect.runner)
-    return write_shown(folder, SCRIPT, lambda draft: fill_case(draft, code, defect.inputs, text))
+    run = RUNNERS.get(runner, ())
+    every = (repro.Figure, repro.compare, repro.measure, repro.judge, *run, *parts)
+    end = _END.format(case=case, run=run[-1].__name__ if run else None)
+    return f'"""{title}."""\n\n{bare_source(*every, end=end)}'
 
 
 def bare_source(*parts: Any, end: str) -> str:
@@ -143,11 +115,6 @@ def bare_source(*parts: Any, end: str) -> str:
             elif isinstance(statement, ast.ImportFrom) and not str(statement.module).startswith("kokoro_nb"):
                 found |= {f"from {statement.module} import {one.name}" for one in given}
     return "\n".join(sorted(found)) + f"\n\n\n{text}"
-
-
-def runner_source(name: str) -> str:
-    """Return the source of one of `RUNNERS` by itself, as `repro` reads it."""
-    return bare_source(*RUNNERS[name], end=f"run = {RUNNERS[name][-1].__name__}\n")
 
 
 def _bare(source: str) -> str:
@@ -203,12 +170,7 @@ def report_text(
 
 
 def defect_report(
-    defect: Defect,
-    versions: Mapping[str, str],
-    reproduce: Sequence[str],
-    broken: repro.Figure | None,
-    mended: repro.Figure | None = None,
-    system: str = "",
+    defect: Defect, versions: Mapping[str, str], reproduce: Sequence[str], broken: repro.Figure | None, system: str
 ) -> str:
     """Return the report of a known defect.
 
@@ -219,19 +181,16 @@ def defect_report(
         Distribution -> version, with which it was measured.
     reproduce : sequence of str
         How to see it, by paragraphs.
-    broken, mended : Figure or None
-        What was measured of both forms.
+    broken : Figure or None
+        What was measured.
     system : str
         As for `report_text`.
     """
-    forms = [(form, one) for form, one in (("As it is", broken), ("Mended", mended)) if one is not None]
-    measured = [
-        f"{form}, {100 * one.wrong:.4g} % of the elements are wrong; the one that is most off is {one.seen} where "
-        f"{one.expected} is right."
-        for form, one in forms
-    ]
     share = f"more than {defect.limit:g} of the peak of what is expected"
-    measured.append(f"An element is wrong if it is off by {share}, or if only one of the two is NaN or infinite.")
+    measured = [f"An element is wrong if it is off by {share}, or if only one of the two is NaN or infinite."]
+    if broken is not None:
+        most = f"the one that is most off is {broken.seen} where {broken.expected} is right"
+        measured.insert(0, f"{100 * broken.wrong:.4g} % of the elements are wrong; {most}.")
     sections = {
         "To reproduce": reproduce,
         "Expected and actual": [*measured, *filter(None, [defect.varies])],
