@@ -15,7 +15,6 @@ from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.benchmarks import interleaved
 from kokoro_nb.benchmarks.interleaved import BASE, LIMIT, ROUNDS, TimedProgram
 from kokoro_nb.benchmarks.memory import of_artifact
-from kokoro_nb.benchmarks.work import Ceilings, Work, count, in_turn_with_ceilings
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import stages
 from kokoro_nb.models.architecture import FRAMES_PER_SECOND, SAMPLES_PER_FRAME
@@ -47,8 +46,6 @@ class DecoderPrograms:
         Backend, eager first -> what was made, and loaded.
     skipped : mapping
         Backend -> why it is not among them.
-    work : Work
-        Of the program that is exported.
     """
 
     length: float
@@ -56,7 +53,6 @@ class DecoderPrograms:
     artifacts: Mapping[str, Artifact] = field(repr=False)
     programs: Mapping[str, Program] = field(repr=False)
     skipped: Mapping[str, str]
-    work: Work = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -69,38 +65,13 @@ class DecoderTimes:
         What was timed.
     rows : tuple of TimedProgram
         Eager three times: as it is, on one thread, and a second time at the end of each round, a control.
-    ceilings : Ceilings
-        Measured in the same rounds.
     busy : bool
         Whether the machine was busy with something else, see `interleaved.busy`: the ratios are NaN.
     """
 
     decoder: DecoderPrograms
     rows: tuple[TimedProgram, ...]
-    ceilings: Ceilings
     busy: bool = False
-
-    @property
-    def floors(self) -> dict[str, float]:
-        """Seconds that no program beats, ``least``, and none that joins no operators, ``separate``: see `Work`."""
-        work = self.decoder.work
-        return {"least": work.floor(self.ceilings), "separate": work.separate_floor(self.ceilings)}
-
-    def floor_rows(self) -> list[dict[str, Any]]:
-        """Return the rows of a table: each program's time as a multiple of both floors."""
-        least, separate = self.floors.values()
-        times = {row.program: row.seconds.median for row in self.rows}
-        names = ("program", "run (s)", "x floor", "x floor, operators apart")
-        rows = [(name, each, each / least, each / separate) for name, each in times.items()]
-        return [dict(zip(names, row, strict=True)) for row in rows]
-
-    @property
-    def floor_caption(self) -> str:
-        """What the floors are made of: the work, and what the machine can do at best."""
-        work, roofs = self.decoder.work, self.ceilings
-        text = f"Decoder from har, {self.decoder.length:g} s: {work.flops / 1e9:.3g} GFLOP, "
-        text += f"{work.least / 1e6:.3g} MB at least, {work.moved / 1e6:.3g} MB operator by operator; "
-        return text + f"{roofs.gflops:.3g} GFLOP/s and {roofs.gbytes:.3g} GB/s on {roofs.threads} threads"
 
 
 def frames_of(length: float) -> int:
@@ -156,7 +127,7 @@ def decoder_programs(
     """
     inputs, module = decoder_inputs(kokoro, frames_of(length), seed), stages.FromHarStage(kokoro.model.decoder)
     with patched(kokoro.model, EXPORT_PATCHES):
-        exported, work = export_program(module, inputs), count(module, inputs)
+        exported = export_program(module, inputs)
     artifacts = {BASE: loadable(backend(BASE).export(module, inputs), BASE)}
 
     def export(name: str) -> Artifact | Failure:
@@ -166,7 +137,7 @@ def decoder_programs(
     artifacts |= exports
     with quietly():
         programs = {name: backend(each.backend).load(each) for name, each in artifacts.items()}
-    return DecoderPrograms(length, inputs, artifacts, programs, skipped, work)
+    return DecoderPrograms(length, inputs, artifacts, programs, skipped)
 
 
 def made_of(
@@ -202,9 +173,7 @@ def measure(
     """
     decoder = decoder_programs(kokoro, length, backends, seed)
     programs, inputs = decoder.programs, decoder.inputs
-    (times, ceilings), elsewhere = interleaved.watched(
-        partial(in_turn_with_ceilings, _calls(programs, inputs), rounds, limit)
-    )
+    times, elsewhere = interleaved.watched(partial(interleaved.in_turn, _calls(programs, inputs), rounds, limit))
     audio = {name: program.run(inputs)["output"] for name, program in programs.items()}
 
     def described(name: str) -> interleaved.Described:
@@ -215,7 +184,7 @@ def measure(
         return length, error, {"size (MB)": artifact.size / 1e6, **memory}
 
     rows, is_busy = interleaved.compared(times, elsewhere, BASE, described)
-    return DecoderTimes(decoder, rows, ceilings, is_busy)
+    return DecoderTimes(decoder, rows, is_busy)
 
 
 def _calls(programs: Mapping[str, Program], inputs: Arrays) -> dict[str, Callable[[], Any]]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.reporting.style import FAULT, INK, NAN_MARK, ON_WHITE, REFERENCE, colours, compact, new_figure
+from kokoro_nb.reporting.style import INK, NAN_MARK, ON_WHITE, REFERENCE, colours, compact, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,7 +27,6 @@ def log_bars(
     weights: str = "",
     notes: Mapping[str, str] | None = None,
     spreads: Mapping[str, tuple[float, float]] | None = None,
-    lines: Mapping[str, float] | None = None,
 ) -> "Figure":
     """Draw figures as bars on a logarithmic axis.
 
@@ -43,8 +42,6 @@ def log_bars(
         What stands beside a bar; its figure by default.
     spreads : mapping of str to (float, float), optional
         Ends of the thin line over a bar.
-    lines : mapping of str to float, optional
-        Figures that are drawn across all bars.
 
     Raises
     ------
@@ -56,8 +53,8 @@ def log_bars(
     for name, value in values.items():
         if value < 0:
             raise InputError(f"The figure of '{name}' is {value:g}; give magnitudes, of 0 or more.")
-    spreads, lines = spreads or {}, lines or {}
-    known = [*values.values(), *lines.values(), *(end for ends in spreads.values() for end in ends)]
+    spreads = spreads or {}
+    known = [*values.values(), *(end for ends in spreads.values() for end in ends)]
     positive = [value for value in known if value > 0 and math.isfinite(value)] or [1.0]
     left, right = min(positive) / (10 if 0 in values.values() else 2), max(positive) * 10
     with new_figure(1.2 + 0.3 * len(values), title, weights) as figure:
@@ -78,13 +75,9 @@ def log_bars(
                 axes.barh(row, right - left, left=left, height=0.62, **NAN_MARK)
             look: dict[str, Any] = {"xytext": (9, 0), "textcoords": "offset points", "va": "center", "bbox": ON_WHITE}
             axes.annotate(text, (end, row), **look)
-        for (name, value), dashes in zip(lines.items(), ("--", ":"), strict=False):
-            axes.axvline(value, color=FAULT, linestyle=dashes, linewidth=1.2, label=name)
         axes.set_yticks(range(len(values)), list(values))
         axes.set(ylim=(len(values) - 0.5, -0.5), xlabel=unit)
         axes.tick_params(axis="y", length=0, pad=9)
-        if lines:
-            axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
     return figure
 
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kokoro_nb.benchmarks.work import shares
+from kokoro_nb.benchmarks.profiles import shares
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.reporting import figures
@@ -170,15 +170,15 @@ def _uses(result: Uses, label: str, caption: str) -> Any:
 
 
 @drawn.register
-def _times_over_floor(result: DecoderBenchmark, label: str, caption: str) -> Any:
-    """19: the time of each program as a bar with its quartiles, and the floors as lines.
+def _times(result: DecoderBenchmark, label: str, caption: str) -> Any:
+    """19: the time of each program as a bar with its quartiles.
 
     Raises
     ------
     InputError
         If nothing was measured.
     """
-    rows, floors = result.rows, result.times.floors
+    rows = result.rows
     if not rows:
         raise InputError("There are no times to draw; measure one program at least.")
     return log_bars(
@@ -188,7 +188,6 @@ def _times_over_floor(result: DecoderBenchmark, label: str, caption: str) -> Any
         label,
         {row.program: f"{compact(row.real_time)} x real time" for row in rows},
         {row.program: (row.seconds.low, row.seconds.high) for row in rows},
-        {"floor": floors["least"], "floor, operators apart": floors["separate"]},
     )
 
 
