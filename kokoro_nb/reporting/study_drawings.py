@@ -23,7 +23,6 @@ from kokoro_nb.studies.benchmarks import DecoderBenchmark, Profiles
 from kokoro_nb.studies.padding.padded_decoder import PaddedRun, PaddedRuns
 from kokoro_nb.studies.patching.conditioning import NoiseKinds
 from kokoro_nb.studies.patching.patch_effects import PatchEffects
-from kokoro_nb.studies.repair.uses import Uses
 from kokoro_nb.studies.two_stage_npu.spoken_pieces import SpokenPieces
 from kokoro_nb.studies.validate_steps import StepsOnRuntimes
 from kokoro_nb.studies.waveform_spectrum import BandEnergies, SignalView
@@ -102,13 +101,6 @@ def _steps(result: StepsOnRuntimes, label: str, caption: str) -> Any:
             for kind, parity in (("own", step.own), ("chained", step.chained)):
                 row[f"{name}: {kind}"] = "fail" if parity is None else parity.of_peak
     return heat_map(cells, caption or "Error of each step against eager float64", label, "of peak", log=True)
-
-
-@drawn.register
-def _uses(result: Uses, label: str, caption: str) -> Any:
-    """14: what each patch is for on each runtime."""
-    cells = {row["patch"]: {one.backend: row[one.backend] for one in result.repairs} for row in result.rows()}
-    return heat_map(cells, caption or "What each patch is for", label)
 
 
 @drawn.register
