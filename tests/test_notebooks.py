@@ -33,7 +33,6 @@ SMALL = {
     "tokens_buckets": [32],
     "padding_backends": [],
     "voices": ["seeded:1", "seeded:2"],
-    "accelerators": [],
     "text_count": 1,
     "bucket_seconds": [6.0],
     "long_count": 6,
