@@ -1,0 +1,3 @@
+"""17: a part of the decoder, in which faults are planted."""
+
+from kokoro_nb.studies.decoder import decoder_program
