@@ -1,14 +1,16 @@
 """The floor of a program's time: the work in its operators one after the other, and what this machine does at best."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
+from kokoro_nb.backends.exported import tensors_in
 from kokoro_nb.benchmarks.interleaved import Call, in_turn, spread
+from kokoro_nb.torch_private import schema, storage
 
 CONV, STFT, LSTM, MATMUL, NORM, ELEMENTWISE, LAYOUT, OTHER = (
     *("convolution", "STFT", "LSTM", "matrix product"),
@@ -221,7 +223,6 @@ def count(module: Any, inputs: Mapping[str, Any]) -> Work:
     """
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.utils._pytree import tree_leaves
 
     operations: list[Operation] = []
     weights: dict[int, int] = {}
@@ -232,10 +233,10 @@ def count(module: Any, inputs: Mapping[str, Any]) -> Work:
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
             result = func(*args, **kwargs)
-            read, written = _distinct(tree_leaves((args, kwargs))), _distinct(tree_leaves(result))
+            read, written = _distinct(tensors_in((args, kwargs))), _distinct(tensors_in(result))
             alive.extend((*read.values(), *written.values()))
             weights.update({at: _bytes(tensor) for at, tensor in read.items() if at not in made})
-            if func._schema.is_mutable or not written.keys() <= read.keys():  # the rest are views
+            if schema(func).is_mutable or not written.keys() <= read.keys():  # the rest are views
                 made.update(written)
                 moved = sum(map(_bytes, (*read.values(), *written.values())))
                 kind = family(str(func), _kernel(args))
@@ -245,10 +246,10 @@ def count(module: Any, inputs: Mapping[str, Any]) -> Work:
     # tensors without data: nothing is computed, and nothing of it takes room
     with FakeTensorMode(allow_non_fake_inputs=True) as mode, torch.no_grad():
         stand_ins = {name: mode.from_tensor(tensor) for name, tensor in inputs.items()}
-        made.update(map(_storage, stand_ins.values()))
+        made.update(map(storage, stand_ins.values()))
         with Counting():
             results = module(**stand_ins)
-    ends = sum(map(_bytes, (*stand_ins.values(), *_tensors(tree_leaves(results)))))
+    ends = sum(map(_bytes, (*stand_ins.values(), *tensors_in(results))))
     return Work(tuple(operations), sum(weights.values()), ends)
 
 
@@ -261,7 +262,7 @@ def _flops(func: Any, args: Any, kwargs: Any, result: Any) -> int:
     """Count by PyTorch's own formulas, and that of an LSTM, which it does not have."""
     from torch.utils.flop_counter import flop_registry
 
-    packet = func._overloadpacket
+    packet = func.overloadpacket
     if str(packet) == "aten.mkldnn_rnn_layer":  # one direction: its input and its state by two matrices a step
         x, into, again = args[:3]
         return int(2 * x.shape[0] * x.shape[1] * (into.numel() + again.numel()))
@@ -271,21 +272,11 @@ def _flops(func: Any, args: Any, kwargs: Any, result: Any) -> int:
 def _distinct(values: Any) -> dict[int, Any]:
     """Return the tensors among `values` by their storage, the largest of each."""
     found: dict[int, Any] = {}
-    for tensor in _tensors(values):
-        at = _storage(tensor)
+    for tensor in tensors_in(values):
+        at = storage(tensor)
         if at not in found or _bytes(tensor) > _bytes(found[at]):
             found[at] = tensor
     return found
-
-
-def _tensors(values: Any) -> Iterator[Any]:
-    import torch
-
-    return (value for value in values if isinstance(value, torch.Tensor))
-
-
-def _storage(tensor: Any) -> int:
-    return tensor.untyped_storage()._cdata
 
 
 def _bytes(tensor: Any) -> int:

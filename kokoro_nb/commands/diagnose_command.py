@@ -72,7 +72,7 @@ def add(commands: Any) -> None:
 
 
 def _diagnose(given: argparse.Namespace) -> int:
-    from kokoro_nb.commands.quiet import import_models
+    from kokoro_nb.commands import import_models
 
     import_models()
     from kokoro_nb.backends import backend

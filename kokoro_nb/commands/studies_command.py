@@ -4,8 +4,8 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kokoro_nb.commands import import_models
 from kokoro_nb.commands.json_file import PRINTED, give
-from kokoro_nb.commands.quiet import import_models
 
 if TYPE_CHECKING:
     from kokoro.model import KModel

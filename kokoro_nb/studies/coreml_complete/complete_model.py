@@ -8,9 +8,9 @@ from torch import Tensor
 
 from kokoro_nb.backends.base import Artifact, Failure
 from kokoro_nb.backends.coreml import CoreMl
+from kokoro_nb.backends.mil import operator_types
 from kokoro_nb.backends.mil.operators import OPERATORS
 from kokoro_nb.backends.mil.reference import CoreMlReference
-from kokoro_nb.backends.mil.saved_program import operator_types
 from kokoro_nb.listening.spectrum import SpectralAgreement, spectral_agreement
 from kokoro_nb.locate.survey import SurveyRow, survey
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME

@@ -12,7 +12,7 @@ from kokoro_nb.backends.base import Artifact, Failure
 from kokoro_nb.backends.coreml import CoreMl
 from kokoro_nb.backends.coreml.conversion import Route
 from kokoro_nb.backends.exported import as_exported
-from kokoro_nb.backends.mil.saved_program import operator_types
+from kokoro_nb.backends.mil import operator_types
 from kokoro_nb.locate.remedies import Remedy
 from kokoro_nb.locate.trials import mixed_precision
 from kokoro_nb.models import stages

@@ -55,14 +55,13 @@ class PackageStep(nn.Module):
     def __init__(self, model: TTSModel):
         super().__init__()
         self.transformer = model.flow_lm.transformer
+        names = {module: name for name, module in model.flow_lm.named_modules()}
+        self.names = [names[layer.self_attn] for layer in self.transformer.layers]
 
     def forward(self, embedding: Tensor, cache: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
         """Read `embedding`: see `models.pocket.flow_and_mimi.ConditioningStep`."""
         kept = [part[:, None].clone() for part in cache]
-        state = {
-            str(layer.self_attn._module_absolute_name): {"cache": part, "offset": position}
-            for layer, part in zip(self.transformer.layers, kept, strict=True)
-        }
+        state = {name: {"cache": part, "offset": position} for name, part in zip(self.names, kept, strict=True)}
         self.transformer(embedding, state)
         return torch.stack(kept)[:, :, 0], position + 1
 

@@ -27,6 +27,7 @@ from kokoro_nb.models.case import Case
 from kokoro_nb.models.patches import EXPORT_PATCHES, PATCHES, active, patched
 from kokoro_nb.storage import cache_dir, digest, read_json, write_json
 from kokoro_nb.studies.repair.trial_stages import TrialStage, trial_stages
+from kokoro_nb.torch_private import pre_hooks
 from kokoro_nb.traces.parity import allowed_error, compare, largest_error
 
 SCHEMA = 2
@@ -199,7 +200,7 @@ def structure(module: nn.Module) -> Iterator[bytes]:
     touching = [p.name for p in on if any(issubclass(kind, owner) for owner, *_ in p.rewrites for kind in classes)]
     yield json.dumps(touching).encode()
     for path, part in module.named_modules():
-        hooks = [type(hook).__qualname__ for hook in part._forward_pre_hooks.values()]
+        hooks = [type(hook).__qualname__ for hook in pre_hooks(part).values()]
         yield f"{path} {type(part).__module__}.{type(part).__qualname__} {hooks} {part.extra_repr()}".encode()
         tensors = (*part.named_parameters(recurse=False), *part.named_buffers(recurse=False))
         for name, tensor in tensors:
