@@ -60,7 +60,7 @@ def write_finding_bundle(
     ------
     InputError
         If the finding names no operator, its backend has no script of its own, the operator alone does not reproduce
-        it, or `folder` cannot be written.
+        it or is as wrong in PyTorch, or `folder` cannot be written.
     """
     if culprit.tap is None:
         raise InputError("The finding names no operator; there is nothing to cut out.")
@@ -75,6 +75,8 @@ def write_finding_bundle(
     fed = cuts[finding_case.PROGRAM].inputs(reference.inputs, reference.values)
     tensors = {key: torch.from_numpy(np.asarray(as_array(key, value), order="C")) for key, value in fed.items()}
     limit = _limit(culprit, cuts[finding_case.RIGHT].exported.program, tensors, right)
+    if not np.isfinite(limit):
+        raise InputError(f"{name} alone is as wrong in PyTorch: what it computes is beyond its dtype, on any runtime.")
     about = {"packages": packages, "runner": culprit.backend, "limit": limit, "finding": culprit.as_dict()}
     text = _report(culprit, packages, limit)
 
