@@ -1,9 +1,11 @@
 """The errors that users are meant to read, and what a request to end becomes."""
 
 import re
+from collections.abc import Mapping
 from contextlib import suppress
-from importlib import metadata
+from importlib import import_module, metadata
 from signal import Signals
+from typing import Any
 
 WORD = 300  # characters: a path of that length is still shown whole
 BROUGHT_BY = {"PIL": "pillow", "tvm": "apache-tvm", "whisper": "openai-whisper", "yaml": "pyyaml"}  # by another name
@@ -54,6 +56,24 @@ def absent_package(error: BaseException) -> InputError | None:
         lines = "\n".join(metadata.requires("kokoro_nb") or ())
     by = re.search(rf"""^{wanted}(?![\w-]).*extra == ["']([\w-]+)""", lines, re.MULTILINE | re.IGNORECASE)
     return InputError(f"{name} is not installed; install it with pip install 'kokoro_nb[{by[1]}]'.") if by else None
+
+
+def undocumented(owner: Any, name: str, lost: str, seen: Mapping[str, tuple[str, str]]) -> Any:
+    """Return what another package has and does not document: an attribute of an object, or of a module by its path.
+
+    Raises
+    ------
+    InputError
+        If this version of it has not: what is `lost` for that, and the package and versions that it was `seen` in.
+    """
+    try:
+        return getattr(import_module(owner) if isinstance(owner, str) else owner, name)
+    except (ImportError, AttributeError) as error:
+        if getattr(error, "name", "") == str(owner).partition(".")[0]:  # the package itself is not there
+            raise
+        ((package, (first, last)),) = seen.items()
+        have = f"{package} {metadata.version(package)} has no {name}, which {first} to {last} have"
+        raise InputError(f"{lost}: {have}; install one of these.") from error
 
 
 def one_line(error: BaseException) -> str:

@@ -9,7 +9,9 @@ from kokoro_nb.backends.mil.reference import CoreMlReference
 from kokoro_nb.backends.mil.rounding import STRICT
 from kokoro_nb.backends.onnx import OnnxRuntime
 from kokoro_nb.backends.qnn import Qnn
-from kokoro_nb.backends.tvm import Tvm, TvmCross, TvmScheduled
+from kokoro_nb.backends.tvm import Tvm
+from kokoro_nb.backends.tvm.cross import TvmCross
+from kokoro_nb.backends.tvm.schedule.scheduled_tvm import TvmScheduled
 from kokoro_nb.errors import InputError
 from kokoro_nb.known_warnings import silence_known_warnings
 

@@ -1,10 +1,12 @@
 """The calls of operators in an exported program, and what it takes to compute one of them in float64."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import PurePath
 from typing import Any
+
+from kokoro_nb.torch_private import schema
 
 OWN = ("aten", "prim")  # namespaces that libtorch brings along, without a line of Python
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
@@ -12,19 +14,17 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 def calls(program: Any) -> Iterator[tuple[str, Any]]:
     """Yield name and node of every operator that an `ExportedProgram` calls, those of branches included."""
-    import torch
-
     for part in program.graph_module.modules():
         for node in getattr(getattr(part, "graph", None), "nodes", ()):
-            if isinstance(node.target, torch._ops.OpOverload):
+            if schema(node.target) is not None:
                 yield str(node.target), node
 
 
-def arguments_by_name(node: Any) -> dict[str, Any]:
-    """Return the arguments of a node by name, in the order of its operator's schema, defaults included."""
-    parameters = node.target._schema.arguments
-    given = dict(zip((parameter.name for parameter in parameters), node.args, strict=False)) | node.kwargs
-    return {parameter.name: given.get(parameter.name, parameter.default_value) for parameter in parameters}
+def arguments_by_name(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call by name, in the order of the operator's schema, defaults included."""
+    parameters = schema(operator).arguments
+    given = dict(zip((one.name for one in parameters), args, strict=False)) | {**kwargs}
+    return {one.name: given.get(one.name, one.default_value) for one in parameters}
 
 
 def user_results(program: Any) -> tuple[Any, ...]:

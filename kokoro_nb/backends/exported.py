@@ -5,6 +5,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from kokoro_nb.backends import signature
@@ -13,6 +14,7 @@ from kokoro_nb.backends.called_operators import calling_module, user_results
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.patch_registry import active_patches
 from kokoro_nb.storage import digest
+from kokoro_nb.torch_private import writes
 
 
 def snapshot(module: Any, double: bool = False) -> Any:
@@ -27,7 +29,7 @@ def snapshot(module: Any, double: bool = False) -> Any:
     """
     import torch
 
-    computed = (t for part in module.modules() for t in _plain_tensors(vars(part)) if not t.is_leaf)
+    computed = (t for part in module.modules() for t in tensors_in(vars(part)) if not t.is_leaf)
     twin = copy.deepcopy(module, {id(tensor): tensor.detach().clone() for tensor in computed})
     twin.eval()
     if double:
@@ -45,7 +47,7 @@ State = Mapping[str, tuple[Any, int]]
 def state(module: Any) -> State:
     """Return every parameter and buffer of `module` with its version, the number of times it was written in place."""
     tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
-    return {name: (tensor, tensor._version) for name, tensor in tensors.items()}
+    return {name: (tensor, writes(tensor)) for name, tensor in tensors.items()}
 
 
 def wrote(before: State, after: State) -> bool:
@@ -56,17 +58,18 @@ def wrote(before: State, after: State) -> bool:
     )
 
 
-def _plain_tensors(value: Any) -> Iterator[Any]:
+def tensors_in(value: Any) -> Iterator[Any]:
+    """Yield the tensors in a value: itself, or those in mappings, lists and tuples, one in another."""
     import torch
 
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, Mapping):
         for item in value.values():
-            yield from _plain_tensors(item)
+            yield from tensors_in(item)
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _plain_tensors(item)
+            yield from tensors_in(item)
 
 
 @dataclass(frozen=True)
@@ -227,19 +230,14 @@ def _graph_lines(graph_module: Any) -> Iterator[str]:
 
 def _target(target: Any) -> str:
     """Name what a node calls; the default text of a plain function holds its address."""
-    import torch
-
-    if isinstance(target, str | torch._ops.OperatorBase):
-        return str(target)
-    return f"{target.__module__}.{target.__qualname__}"
+    plain = isinstance(target, FunctionType | BuiltinFunctionType)
+    return f"{target.__module__}.{target.__qualname__}" if plain else str(target)
 
 
 def _outputs(program: Any) -> Any:
     """Return what the forward returned, with a stand-in for each tensor."""
-    from torch.utils._pytree import tree_unflatten
-
     leaves = [getattr(result, "meta", {}).get("val", result) for result in user_results(program)]
-    return tree_unflatten(leaves, program.call_spec.out_spec)
+    return program.call_spec.out_spec.unflatten(leaves)
 
 
 def output_specs(exported: Exported) -> tuple[signature.TensorSpec, ...]:

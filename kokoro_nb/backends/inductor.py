@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,8 +18,10 @@ from kokoro_nb.backends.called_operators import require_own
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, TensorSpec, array_of, as_tensors, checked
 from kokoro_nb.backends.taps import UntracedProgram
+from kokoro_nb.errors import undocumented
 from kokoro_nb.storage import cache_dir
 
+SEEN_IN = {"torch": ("2.8", "2.13")}  # what is called of `torch._inductor` and is not documented
 _CONFIGS = {
     "aot_inductor.compile_wrapper_opt_level": "O0",  # of what calls the kernels, which always get -O3
     # 290 MB that would stay behind in the system's temporary folder; they save 1.5 s per export
@@ -84,11 +87,10 @@ class AotInductor(FileBackend):
         """Compile and package the program; what compiler and Inductor need meanwhile lies in a temporary folder."""
         with on_rung("lowered", seconds), quietly(), tempfile.TemporaryDirectory() as room:
             import torch
-            from torch._inductor.runtime.cache_dir_utils import temporary_cache_dir
 
             require_own(exported.program)
             _find_vector_instructions()
-            with temporary_cache_dir(room), torch.no_grad():
+            with _cached_in(room), torch.no_grad():
                 torch._inductor.aoti_compile_and_package(
                     exported.program,
                     package_path=str(path),
@@ -131,11 +133,16 @@ def _find_vector_instructions() -> None:
 
     It compiles ten small libraries for that, 8 s, unless it finds them: they are kept in the cache, 0.3 MB.
     """
-    from torch._inductor.cpu_vec_isa import pick_vec_isa
-    from torch._inductor.runtime.cache_dir_utils import temporary_cache_dir
+    with _cached_in(str(cache_dir() / "inductor")), suppress(ImportError):  # of another version: it takes longer
+        from torch._inductor.cpu_vec_isa import pick_vec_isa
 
-    with temporary_cache_dir(str(cache_dir() / "inductor")):
         pick_vec_isa()
+
+
+def _cached_in(folder: str) -> AbstractContextManager[None]:
+    """Have Inductor keep what it makes in a folder."""
+    module = "torch._inductor.runtime.cache_dir_utils"
+    return undocumented(module, "temporary_cache_dir", "Nothing is compiled", SEEN_IN)(folder)
 
 
 def _printed(*command: str) -> str:

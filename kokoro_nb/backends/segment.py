@@ -10,6 +10,7 @@ from kokoro_nb.backends.called_operators import user_results
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, spec_of
 from kokoro_nb.errors import InputError
+from kokoro_nb.torch_private import structure
 
 # no input or output has the name of a node: a backend might take it for another result of that name
 _FED, _GIVES = "fed_", "result_"
@@ -241,7 +242,6 @@ def _wrapped(
     import torch
     from torch.export.exported_program import ModuleCallEntry, ModuleCallSignature
     from torch.export.graph_signature import ExportGraphSignature, InputKind
-    from torch.utils._pytree import tree_structure
 
     whole = exported.specification.program
     own = [spec for spec in inputs if spec.kind == InputKind.USER_INPUT]
@@ -251,8 +251,8 @@ def _wrapped(
     call = ModuleCallSignature(
         inputs=[],
         outputs=[],
-        in_spec=tree_structure(((), examples)),
-        out_spec=tree_structure((0,) * len(results)),
+        in_spec=structure(((), examples)),
+        out_spec=structure((0,) * len(results)),
     )
     targets = {spec.target for spec in inputs if spec.target is not None}
     program = torch.export.ExportedProgram(

@@ -26,6 +26,7 @@ from kokoro_nb.backends.called_operators import (
 )
 from kokoro_nb.backends.signature import array_of, as_tensor, dtype_name, sizes
 from kokoro_nb.errors import InputError
+from kokoro_nb.torch_private import schema
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
 from kokoro_nb.traces.trace import Given, Hook
 
@@ -219,9 +220,9 @@ class Specification:
     def numbers(self, name: str) -> dict[str, Any]:
         """Return the arguments of the operator `name` that are no tensors, by name; those left out are missing."""
         node = self._nodes.get(name) if self.named_by is None else None
-        if node is None or not hasattr(node.target, "_schema"):
+        if node is None or schema(node.target) is None:
             return {}
-        given = dict(zip((one.name for one in node.target._schema.arguments), node.args, strict=False)) | node.kwargs
+        given = dict(zip((one.name for one in schema(node.target).arguments), node.args, strict=False)) | node.kwargs
         return {key: value for key, value in given.items() if _is_plain(value)}
 
     @cached_property

@@ -13,9 +13,10 @@ from typing import Any
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.eager import EagerProgram
 from kokoro_nb.backends.executorch import ExecutorchProgram
+from kokoro_nb.backends.executorch.executorch_private import of_executorch
 from kokoro_nb.backends.onnx import OnnxProgram
 from kokoro_nb.backends.signature import Arrays, checked
-from kokoro_nb.backends.tvm.tvm_backend import TvmProgram
+from kokoro_nb.backends.tvm import TvmProgram
 
 CONV, STFT, LSTM, MATMUL, NORM, ELEMENTWISE, LAYOUT, OTHER = (
     *("convolution", "STFT", "LSTM", "matrix product"),
@@ -218,17 +219,15 @@ def _onnx_events(output: list[Mapping[str, Any]]) -> list[Event]:
 @profile.register
 def _executorch(program: ExecutorchProgram, inputs: Arrays) -> Profile:
     import torch
-    from executorch.devtools.etdump.serialize import deserialize_from_etdump_flatcc
-    from executorch.extension.pybindings.portable_lib import _load_for_executorch
 
     tensors = [torch.tensor(array) for array in checked(inputs, program.inputs).values()]
     with tempfile.TemporaryDirectory() as room, quietly():
-        module = _load_for_executorch(str(program.path), enable_etdump=True)
+        module = of_executorch("_load_for_executorch")(str(program.path), enable_etdump=True)
         module.run_method("forward", tensors)
         wall = _timed(lambda: module.run_method("forward", tensors))
         path = Path(room) / "events.etdump"
         module.write_etdump_result_to_file(str(path))
-        output = deserialize_from_etdump_flatcc(path.read_bytes()).run_data
+        output = of_executorch("deserialize_from_etdump_flatcc")(path.read_bytes()).run_data
     runs = [run for run in output if run.name == "Execute"][1:]
     return summed(_executorch_events(runs), wall)
 

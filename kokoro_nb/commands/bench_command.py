@@ -17,13 +17,9 @@ if TYPE_CHECKING:
 def add(commands: Any) -> None:
     """Add the subcommand to what `ArgumentParser.add_subparsers` returned."""
     described = [f"  {name:<18} {sentence}" for name, sentence in SUITES.items()]
-    bench = commands.add_parser(
-        "bench",
-        help="measure time, memory and error of exports",
-        usage="kokoro-nb bench [--suite NAME ...] [options]",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="\n".join(["suites:", *described]),
-    )
+    about: Any = {"usage": "kokoro-nb bench [--suite NAME ...] [options]", "epilog": "\n".join(["suites:", *described])}
+    about |= {"help": "measure time, memory and error of exports"}
+    bench = commands.add_parser("bench", formatter_class=argparse.RawDescriptionHelpFormatter, **about)
     names = f"see below (default: {', '.join(DEFAULT_SUITES)})"
     bench.add_argument("--suite", nargs="+", choices=SUITES, default=[*DEFAULT_SUITES], metavar="NAME", help=names)
     bench.add_argument("--backends", nargs="+", metavar="B", help="doctor lists them (default: each suite's own)")

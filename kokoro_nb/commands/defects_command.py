@@ -18,12 +18,10 @@ def add(commands: Any) -> None:
     """Add the subcommand to what `ArgumentParser.add_subparsers` returned."""
     defects = commands.add_parser("defects", help="known defects of the installed versions, and of others")
     defects.add_argument("names", nargs="*", metavar="NAME", help="parts of the names of defects (default: all)")
-    defects.add_argument(
-        "--python", action="append", default=[], metavar="P", help="interpreter of another environment; repeatable"
-    )
-    defects.add_argument(
-        "--reports", type=Path, metavar="DIR", help="write a report for each that stands in the newest versions"
-    )
+    text = "interpreter of another environment; repeatable"
+    defects.add_argument("--python", action="append", default=[], metavar="P", help=text)
+    text = "write a report for each that stands in the newest versions"
+    defects.add_argument("--reports", type=Path, metavar="DIR", help=text)
     add_json(defects)
     defects.set_defaults(command=_defects)
 

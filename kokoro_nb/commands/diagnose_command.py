@@ -16,63 +16,49 @@ rounding error of that operator: above 1 it is wrong. Where a delegate hides its
 exit status: 0 the output is right and so is every operator, 1 what is wrong is named, 2 bad input, 3 something is
 wrong, or may be, and is not localised: what was excluded and what to do next is printed
 """
+TARGET = "file.py:function or package.module:function that returns a module and example inputs by name"
 
 
 def add(commands: Any) -> None:
     """Add the subcommand to what `ArgumentParser.add_subparsers` returned."""
-    diagnose = commands.add_parser(
-        "diagnose",
-        help="name the wrong operators of an export",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    diagnose.add_argument(
-        "target",
-        nargs="?",
-        metavar="TARGET",
-        help="file.py:function or package.module:function that returns a module and example inputs by name, and as a "
-        "third what it was rewritten from, such a pair, if it was (default: Kokoro's decoder)",
-    )
+    form = argparse.RawDescriptionHelpFormatter
+    text = "name the wrong operators of an export"
+    diagnose = commands.add_parser("diagnose", help=text, epilog=EPILOG, formatter_class=form)
+    text = "; as a third it may return what it was rewritten from, such a pair (default: Kokoro's decoder)"
+    diagnose.add_argument("target", nargs="?", metavar="TARGET", help=TARGET + text)
     diagnose.add_argument("--backend", required=True, metavar="B", help="a runtime of this machine; doctor lists them")
     diagnose.add_argument("--weights", default="narrow", metavar="W", help="of Kokoro (default: narrow)")
     diagnose.add_argument("--seed", type=int, default=0, help="of random weights and of the noise (default: 0)")
     diagnose.add_argument("--text", default="Hello world, this is a test.", help="that Kokoro speaks")
     diagnose.add_argument("--frames", type=int, default=24, help="length, 40 to the second (default: 24)")
-    diagnose.add_argument(
-        "--patches",
-        nargs="+",
-        metavar="P",
-        help="on while it is exported: names, all or none (default: all for Kokoro, none for a module of your own)",
-    )
-    diagnose.add_argument("--inputs", type=Path, metavar="NPZ", help="in place of the inputs that TARGET returns")
-    diagnose.add_argument(
-        "--supply", nargs="+", default=[], metavar="NAME", help="put other forms in the place of what the runtime lacks"
-    )
-    diagnose.add_argument(
-        "--dynamic",
-        nargs="+",
-        default=[],
-        metavar="NAME:AXIS[:MOST]",
-        help="axes of open size, of a module of your own",
-    )
+    text = "put other forms in the place of what the runtime lacks"
+    diagnose.add_argument("--supply", nargs="+", default=[], metavar="NAME", help=text)
     diagnose.add_argument("--at", type=Path, metavar="NPZ", help="inputs of another length, diagnosed as well")
     diagnose.add_argument("--artefact", type=Path, metavar="FILE", help="its file, in place of an export")
-    diagnose.add_argument(
-        "--precision", default="float32", metavar="P", help="of the reference: float32 or float64 (default: float32)"
-    )
-    diagnose.add_argument(
-        "--method", default="auto", choices=("auto", "tracing", "bisection"), metavar="M", help="tracing or bisection"
-    )
+    diagnose.add_argument("--precision", default="float32", metavar="P", help="of the reference: float64 or float32")
+    diagnose.add_argument("--method", default="auto", choices=("auto", "tracing", "bisection"))
     diagnose.add_argument("--fault", action="append", default=[], metavar="SPEC", help="plant kind/seed@operator first")
     diagnose.add_argument("--no-remedies", action="store_true", help="do not try what cures it, which exports again")
-    add_json(diagnose)
     diagnose.add_argument("--html", type=Path, metavar="FILE", help="write the diagnosis as an HTML page")
     diagnose.add_argument("--bundle", type=Path, metavar="DIR", help="write what reproduces the culprit alone")
     diagnose.set_defaults(command=_diagnose)
+    text = "export a module to several backends and hold them beside PyTorch; 1 if one falls"
+    survey = commands.add_parser("survey", help=text)
+    survey.add_argument("target", metavar="TARGET", help=TARGET)
+    survey.add_argument("--backends", nargs="+", metavar="B", help="doctor lists them (default: all that are here)")
+    survey.add_argument("--calls", type=int, default=3, metavar="N", help="of each loaded program (default: 3)")
+    survey.set_defaults(command=_survey)
+    for command in (diagnose, survey):
+        text = "on while it is exported: names, all or none (default: all for Kokoro, else none)"
+        command.add_argument("--patches", nargs="+", metavar="P", help=text)
+        command.add_argument("--inputs", type=Path, metavar="NPZ", help="in place of the inputs that TARGET returns")
+        text = "axes of open size, of a module of your own"
+        command.add_argument("--dynamic", nargs="+", default=[], metavar="NAME:AXIS[:MOST]", help=text)
+        add_json(command)
 
 
 def _diagnose(given: argparse.Namespace) -> int:
-    from kokoro_nb.commands.quiet import import_models
+    from kokoro_nb.commands import import_models
 
     import_models()
     from kokoro_nb.backends import backend
@@ -109,6 +95,22 @@ def _diagnose(given: argparse.Namespace) -> int:
     if unwritten:
         print(f"kokoro-nb: no bundle was written: {unwritten}", file=sys.stderr)
     return found.exit_status
+
+
+def _survey(given: argparse.Namespace) -> int:
+    from kokoro_nb.backends import BACKENDS, backend
+    from kokoro_nb.locate.survey import survey
+    from kokoro_nb.markup import table
+    from kokoro_nb.studies.diagnosed_program import own_module
+    from kokoro_nb.traces.record import headed
+
+    chosen = [backend(name) for name in given.backends or BACKENDS]
+    chosen = chosen if given.backends else [one for one in chosen if not one.available()]
+    target = own_module(given.target, [], _patches(given.patches), given.inputs, given.dynamic)
+    found = survey(target.candidate, target.inputs, chosen, given.calls)
+    rows, label = [one.as_dict() for one in found], target.label
+    give(f"{label}\n{table(rows).text}", lambda: headed("survey/1", label=label, backends=rows), given.json)
+    return int(any(one.verdict == "fail" for one in found))
 
 
 def _patches(given: Sequence[str] | None) -> Sequence[str]:

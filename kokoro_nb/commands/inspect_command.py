@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from kokoro_nb.commands.diagnose_command import TARGET
 from kokoro_nb.commands.inspect_process import LIBRARIES, MEMORY, apart
 from kokoro_nb.commands.json_file import add_json, give
 from kokoro_nb.errors import InputError
@@ -21,44 +22,22 @@ exit status: 0 nothing wrong was found, 1 something is wrong, 2 bad input
 
 def add(commands: Any) -> None:
     """Add the subcommand to what `ArgumentParser.add_subparsers` returned."""
-    inspect = commands.add_parser(
-        "inspect",
-        help="name the wrong nodes of a model file",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    text, form = "name the wrong nodes of a model file", argparse.RawDescriptionHelpFormatter
+    inspect = commands.add_parser("inspect", help=text, epilog=EPILOG, formatter_class=form)
     inspect.add_argument("file", metavar="FILE", type=Path, help="an .onnx, .pt2, .pte or .mlpackage file")
     inspect.add_argument("--inputs", metavar="NPZ", type=Path, help="its inputs by name (default: made from the graph)")
-    inspect.add_argument(
-        "--against",
-        metavar="REFERENCE",
-        help="what is right: another file, or file.py:function or package.module:function that returns a module and "
-        "example inputs by name",
-    )
+    inspect.add_argument("--against", metavar="REFERENCE", help=f"what is right: another file, or {TARGET}")
     inspect.add_argument("--static", action="store_true", help="read the file and run nothing")
-    inspect.add_argument(
-        "--budget", metavar="TIME", default="", help="such as 60s or 5m; then what was seen is reported"
-    )
+    inspect.add_argument("--budget", metavar="TIME", default="", help="60s, 5m; then what was seen is reported")
     inspect.add_argument("--out", metavar="DIR", type=Path, help="write the page and the scripts")
-    inspect.add_argument(
-        "--mend",
-        metavar="FILE",
-        type=Path,
-        help="write a float32 .onnx in float16 here, the fewest nodes left as they are; or a quantised one with the "
-        "fewest layers back in float",
-    )
-    inspect.add_argument(
-        "--level", metavar="DB", type=float, help="the least level of the mended file's outputs over their error"
-    )
-    inspect.add_argument(
-        "--other-python",
-        metavar="PYTHON",
-        type=Path,
-        help="interpreter of an environment with another version of the runtime, in which the file is inspected too",
-    )
-    inspect.add_argument(
-        "--memory", metavar="GB", type=float, default=MEMORY, help=f"most that it may take (default: {MEMORY:g} GB)"
-    )
+    text = "write a float32 .onnx in float16 here, or a quantised one in float, the fewest nodes left as they are"
+    inspect.add_argument("--mend", metavar="FILE", type=Path, help=text)
+    text = "the least level of the mended file's outputs over their error"
+    inspect.add_argument("--level", metavar="DB", type=float, help=text)
+    text = "interpreter of an environment with another version of the runtime, in which the file is inspected too"
+    inspect.add_argument("--other-python", metavar="PYTHON", type=Path, help=text)
+    text = f"most that it may take (default: {MEMORY:g} GB)"
+    inspect.add_argument("--memory", metavar="GB", type=float, default=MEMORY, help=text)
     inspect.add_argument("--worst", metavar="N", type=int, default=0, help="print the N nodes furthest off as well")
     add_json(inspect)
     inspect.set_defaults(command=_inspect)

@@ -12,14 +12,8 @@ PRINTED = "-"
 
 def add_json(command: argparse.ArgumentParser) -> None:
     """Add the option to a subcommand."""
-    command.add_argument(
-        "--json",
-        nargs="?",
-        const=PRINTED,
-        type=_file,
-        metavar="FILE.json",
-        help="write the result as JSON, which `kokoro-nb compare` reads; without FILE it is printed",
-    )
+    text = "write the result as JSON with a schema; without FILE it is printed"
+    command.add_argument("--json", nargs="?", const=PRINTED, type=_file, metavar="FILE.json", help=text)
 
 
 def _file(text: str) -> str:

@@ -30,22 +30,14 @@ def add(commands: Any) -> None:
     report.add_argument("--zip", action="store_true", help="write report.zip as well, one file to send")
     report.set_defaults(command=_report)
     for command in (run, report):
-        command.add_argument(
-            "notebooks", nargs="*", metavar="NN", help="numbers, names or paths; all of the project by default"
-        )
-        command.add_argument(
-            "-p",
-            nargs=2,
-            action="append",
-            default=[],
-            metavar=("NAME", "VALUE"),
-            dest="parameters",
-            help="set a parameter in every notebook that has it; lists as in YAML: -p backends '[eager, onnxruntime]'",
-        )
+        text = "numbers, names or paths; all of the project by default"
+        command.add_argument("notebooks", nargs="*", metavar="NN", help=text)
+        text = "set a parameter in every notebook that has it; lists as in YAML: -p backends '[eager, onnxruntime]'"
+        about: Any = {"nargs": 2, "action": "append", "default": [], "metavar": ("NAME", "VALUE"), "help": text}
+        command.add_argument("-p", dest="parameters", **about)
         command.add_argument("--jobs", type=int, default=1, metavar="N", help="notebooks at once (default: 1)")
-        command.add_argument(
-            "--out", type=Path, metavar="DIR", help="where results go (default: outputs/ of the project, or here)"
-        )
+        text = "where results go (default: outputs/ of the project, or here)"
+        command.add_argument("--out", type=Path, metavar="DIR", help=text)
         command.add_argument("--timeout", type=float, metavar="S", help="stop a notebook after so many seconds")
         command.add_argument("--memory", type=float, metavar="GB", help="stop a notebook that takes more memory")
         command.add_argument("--fresh", action="store_true", help="execute again what passed and has not changed")

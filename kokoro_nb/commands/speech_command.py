@@ -16,16 +16,12 @@ def add(commands: Any) -> None:
     """Add the subcommands to what `ArgumentParser.add_subparsers` returned."""
     deliver = commands.add_parser("deliver", help="write a folder that a program loads and speaks")
     deliver.add_argument("folder", type=Path, help="absent or empty")
-    deliver.add_argument(
-        "--for",
-        dest="client",
-        default="say",
-        metavar="CLIENT",
-        help="kokoro-onnx, kokoro-onnx==0.5, sherpa-onnx, sherpa-onnx==1, kokoro.js, react-native-executorch, "
+    text = (
+        "kokoro-onnx, kokoro-onnx==0.5, sherpa-onnx, sherpa-onnx==1, kokoro.js, react-native-executorch, "
         "react-native-executorch-padded, fluidaudio, kokoro-coreml (in the sizes of --tokens and --seconds), or say: "
-        "the two stages that `kokoro-nb say` speaks with, to which alone the others of --backend to --seconds apply "
-        "(default: say)",
+        "the two stages that `kokoro-nb say` speaks with, to which alone --backend to --seconds apply (default: say)"
     )
+    deliver.add_argument("--for", dest="client", default="say", metavar="CLIENT", help=text)
     deliver.add_argument("--voices", nargs="+", metavar="V", help="of the weights (default: their first)")
     deliver.add_argument("--dtype", default="float32", help="of the stored weights: float32, float16 or int8")
     deliver.add_argument("--noise", help="bank: in the file, repeatable; drawn: at each call (default: bank)")
@@ -40,9 +36,7 @@ def add(commands: Any) -> None:
     say.set_defaults(command=_say)
     for command in (deliver, say):
         command.add_argument("--backend", default="onnxruntime", metavar="B", help="writes files and runs here")
-        command.add_argument(
-            "--host", default="onnxruntime", metavar="B", help="backend of what comes before the decoder"
-        )
+        command.add_argument("--host", default="onnxruntime", metavar="B", help="runs what precedes the decoder")
         command.add_argument("--at-har", action="store_true", help="run the harmonic source on the host too")
         command.add_argument("--fast", action="store_true", help="on XNNPACK: a faster decoder")
         command.add_argument("--weights", default="mini", metavar="W", help="as in the notebooks (default: mini)")
@@ -51,12 +45,9 @@ def add(commands: Any) -> None:
         command.add_argument("--g2p", default="espeak", help="espeak, or misaki where its spaCy model is installed")
         command.add_argument("--tokens", type=int, metavar="N", help="room of the first stage (default: 256)")
         command.add_argument("--seconds", type=float, nargs="+", metavar="S", help="buckets (default: 3 10 45)")
-        command.add_argument(
-            "--any-length",
-            action="store_true",
-            help="in place of --tokens and buckets: on onnxruntime, and the decoder on executorch-xnnpack up to the "
-            "longest of --seconds; theirs without --tokens and --seconds",
-        )
+        text = "in place of --tokens and buckets: on onnxruntime, and the decoder on executorch-xnnpack up to the "
+        text += "longest of --seconds; theirs without --tokens and --seconds"
+        command.add_argument("--any-length", action="store_true", help=text)
     transcribe = commands.add_parser("transcribe", help="write down what Whisper hears in a WAV file")
     transcribe.add_argument("file", type=Path, help="one channel")
     transcribe.add_argument("--model", default="mini", metavar="M", help="mini, a name of whisper's, or a checkpoint")
@@ -69,18 +60,10 @@ def _delivery(arguments: argparse.Namespace) -> "tuple[Kokoro, Delivery]":
     from kokoro_nb.reporting.needs import DELIVERY, require_memory
 
     require_memory("a delivery", arguments.weights, DELIVERY)
-    requested = Delivery(
-        arguments.backend,
-        arguments.host,
-        arguments.at_har,
-        (arguments.voice,),
-        TOKENS if arguments.tokens is None else arguments.tokens,
-        tuple(arguments.seconds or SECONDS),
-        arguments.g2p,
-        arguments.fast,
-        any_length=_any_length(arguments),
-    )
-    return load_model(arguments.weights, arguments.seed), requested
+    same = {name: getattr(arguments, name) for name in ("backend", "host", "at_har", "g2p", "fast")}
+    tokens = TOKENS if arguments.tokens is None else arguments.tokens
+    same |= {"tokens": tokens, "seconds": tuple(arguments.seconds or SECONDS), "any_length": _any_length(arguments)}
+    return load_model(arguments.weights, arguments.seed), Delivery(voices=(arguments.voice,), **same)
 
 
 def _any_length(arguments: argparse.Namespace) -> bool:

@@ -4,8 +4,8 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kokoro_nb.commands import import_models
 from kokoro_nb.commands.json_file import PRINTED, give
-from kokoro_nb.commands.quiet import import_models
 
 if TYPE_CHECKING:
     from kokoro.model import KModel
@@ -18,9 +18,7 @@ def add(commands: Any) -> None:
     repair = commands.add_parser("repair", help="find the fewest patches that the decoder's export needs")
     repair.set_defaults(command=_repair)
     steps = commands.add_parser("validate-steps", help="check the whole pipeline step by step on a backend")
-    steps.add_argument(
-        "--reference", default="eager-float64", metavar="R", help="what is right (default: eager-float64)"
-    )
+    steps.add_argument("--reference", default="eager-float64", metavar="R", help="(default: eager-float64)")
     steps.add_argument("--tokens", type=int, metavar="N", help="pad the tokens to so many")
     steps.set_defaults(command=_validate_steps)
     for command in (repair, steps):

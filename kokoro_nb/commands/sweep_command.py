@@ -13,9 +13,8 @@ def add(commands: Any) -> None:
     where = sweep.add_mutually_exclusive_group()
     where.add_argument("--workers", type=int, default=2, metavar="N", help="processes of this machine (default: 2)")
     where.add_argument("--scheduler", metavar="ADDR", help="a Dask scheduler's address instead: tcp://host:8786")
-    sweep.add_argument(
-        "--out", type=Path, metavar="DIR", help="its folder (default: outputs/sweeps/<name> of the project, or here)"
-    )
+    text = "its folder (default: outputs/sweeps/<name> of the project, or here)"
+    sweep.add_argument("--out", type=Path, metavar="DIR", help=text)
     sweep.set_defaults(command=_sweep)
 
     worker = commands.add_parser("worker", help="be one worker of a sweep's scheduler")

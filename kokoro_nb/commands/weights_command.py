@@ -5,7 +5,7 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from kokoro_nb.commands.quiet import import_models
+from kokoro_nb.commands import import_models
 
 if TYPE_CHECKING:
     from kokoro_nb.models.kokoro import Kokoro

@@ -15,7 +15,8 @@ class PositionalProgram(torch.nn.Module):
 
     def __init__(self, program: torch.export.ExportedProgram):
         super().__init__()
-        self.module, self.takes = program.module(), program.call_spec.in_spec
+        self.module: Any = program.module()
+        self.takes, self.gives = program.call_spec
 
     def eval(self) -> "PositionalProgram":
         """Return itself: an exported program has no training mode, and refuses to be asked."""
@@ -23,8 +24,8 @@ class PositionalProgram(torch.nn.Module):
 
     def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
         """Return the first result."""
-        args, kwargs = torch.utils._pytree.tree_unflatten(list(inputs), self.takes)
-        return torch.utils._pytree.tree_leaves(self.module(*args, **kwargs))[0]
+        args, kwargs = self.takes.unflatten(inputs)
+        return self.gives.flatten_up_to(self.module(*args, **kwargs))[0]
 
 
 class FindingCase:

@@ -141,8 +141,8 @@ def run_coremltools(
     takes = [ct.TensorType(name, x.shape, kinds[name]) for name, x in calls[0].items()]
     how: Any = {"minimum_deployment_target": ct.target.iOS17, "compute_precision": ct.precision.FLOAT32}
     program = made if traced else made.run_decompositions({})
-    model = ct.convert(program, source="pytorch", inputs=takes, skip_model_load=True, **how)
-    function = model._mil_program.functions["main"]
+    mil = ct.convert(program, source="pytorch", convert_to="milinternal", inputs=takes, **how)
+    function = mil.functions["main"]
     results = []
     for inputs in calls:
         given = [np.asarray(x, np.float32 if x.is_floating_point() else None) for x in inputs.values()]

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from kokoro_nb.backends.base import quietly
+from kokoro_nb.backends.executorch.executorch_private import of_executorch
 from kokoro_nb.errors import InputError
 
 OPSET = 17
@@ -134,12 +135,10 @@ def _any_kernel() -> Iterator[None]:
 
 def _require_room(program: Any, example: Sequence[Tensor]) -> None:
     """Refuse a program whose ranges were narrowed while it was lowered: it would refuse long texts on the device."""
-    from executorch.exir.sym_util import eval_upper_bound
-
     names = set(program.graph_signature.user_inputs)
     held = [node.meta["val"].shape for node in program.graph.nodes if node.op == "placeholder" and node.name in names]
     for shape, tensor in zip(held, example, strict=True):
-        room = [eval_upper_bound(size) for size in shape]
+        room = [*map(of_executorch("eval_upper_bound"), shape)]
         if room != list(tensor.shape):
             raise InputError(
                 f"Lowering narrowed an input of {list(tensor.shape)} to {room}; export it with other versions."

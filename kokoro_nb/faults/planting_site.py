@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from kokoro_nb.backends.called_operators import arguments_by_name
+from kokoro_nb.torch_private import schema
 
 
 class FaultSite:
@@ -49,7 +50,7 @@ class FaultSite:
     @property
     def arguments(self) -> dict[str, Any]:
         """Arguments by the names of the operator's schema, defaults included; none for one of several results."""
-        return {} if self.is_element else arguments_by_name(self.node)
+        return {} if self.is_element else arguments_by_name(self.node.target, self.node.args, self.node.kwargs)
 
     def fits(self) -> bool:
         """Return whether the operator, as it is called now, still gives a result of its shape and dtype."""
@@ -78,8 +79,8 @@ class FaultSite:
 
     def call(self, /, **changes: Any) -> None:
         """Change arguments of the operator, by the names of its schema."""
-        parameters = self.node.target._schema.arguments
-        values = {**arguments_by_name(self.node), **changes}
+        parameters = schema(self.node.target).arguments
+        values = {**arguments_by_name(self.node.target, self.node.args, self.node.kwargs), **changes}
         positional = [p.name for p in parameters if not p.kwarg_only]
         defaults = {p.name: p.default_value for p in parameters if p.has_default_value()}
         while positional and positional[-1] in defaults and values[positional[-1]] == defaults[positional[-1]]:

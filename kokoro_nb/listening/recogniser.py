@@ -10,9 +10,10 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from kokoro_nb.errors import InputError
+from kokoro_nb.errors import InputError, undocumented
 from kokoro_nb.storage import read_json
 
+SEEN_IN = {"openai-whisper": ("20250625", "20250625")}  # where it downloads from, which is not documented
 NETWORK_SECONDS = 3.0
 BUNDLED = {"mini": Path(__file__).parents[2] / "data" / "whisper_mini" / "whisper_mini.pt"}
 # A folder in the form of transformers: names of ``WhisperForConditionalGeneration``, and of ``whisper.model.Whisper``
@@ -75,7 +76,7 @@ def whisper_available(model: str | Path) -> str | None:
             return missing_files(Path(model))
         known = ", ".join([*BUNDLED, *whisper.available_models()])
         return f"'{model}' is neither a file or folder nor one of whisper's models ({known})."
-    url = whisper._MODELS[str(model)]
+    url = undocumented(whisper, "_MODELS", f"Nobody knows where '{model}' is", SEEN_IN)[str(model)]
     root = Path(os.getenv("XDG_CACHE_HOME") or Path.home() / ".cache") / "whisper"
     target = root / Path(url).name
     if target.is_file() and _sha256(target) == url.split("/")[-2]:

@@ -16,7 +16,6 @@ from kokoro_nb.defects.defect_script import report_text, script, write_shown
 from kokoro_nb.defects.finding_case import FindingCase, PositionalProgram
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.culprit import Culprit
-from kokoro_nb.locate.local_error import in_range
 from kokoro_nb.locate.output_error import worst_output
 from kokoro_nb.storage import write_json
 from kokoro_nb.traces.operators import CONSTANT, INPUT
@@ -61,7 +60,7 @@ def write_finding_bundle(
     ------
     InputError
         If the finding names no operator, its backend has no script of its own, the operator alone does not reproduce
-        it, or `folder` cannot be written.
+        it or is as wrong in PyTorch, or `folder` cannot be written.
     """
     if culprit.tap is None:
         raise InputError("The finding names no operator; there is nothing to cut out.")
@@ -72,11 +71,12 @@ def write_finding_bundle(
     cut, healed = (part(program, given, [name]) for program in (candidate, healthy))
     assert reference.meaning is not None
     captured = {one: reference.values[one] for one in given}
-    exact = np.asarray(reference.meaning.recompute(name, reference.inputs, captured).numpy(), order="C")
-    right = in_range(exact, np.dtype(culprit.tap.operator.dtype)) if exact.dtype.kind == "f" else exact
+    right = np.asarray(reference.meaning.recompute(name, reference.inputs, captured).numpy(), order="C")
     fed = cut.inputs(reference.inputs, reference.values)
     tensors = {key: torch.from_numpy(np.asarray(as_array(key, value), order="C")) for key, value in fed.items()}
     limit = _limit(culprit, healed.exported.program, tensors, right)
+    if not np.isfinite(limit):
+        raise InputError(f"{name} alone is as wrong in PyTorch: what it computes is beyond its dtype, on any runtime.")
     title = f"{culprit.tap.op} is wrong on {culprit.backend}"
     about = {"packages": packages, "inputs": list(tensors), "limit": limit, "finding": culprit.as_dict()}
 

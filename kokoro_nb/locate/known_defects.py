@@ -10,6 +10,7 @@ from kokoro_nb.backends.called_operators import arguments_by_name, is_element
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.defects import DEFECTS
 from kokoro_nb.locate.culprit import Culprit, Mechanism
+from kokoro_nb.torch_private import schema
 
 OF_THE_FILE = ("changed constant", "frozen length", "quantisation range")  # no defect of a tool by themselves
 RUNNERS = {"coremltools": "coreml", "onnxruntime": "onnxruntime", "tvm": "tvm", "xnnpack": "executorch-xnnpack"}
@@ -75,6 +76,6 @@ def with_known_defect(culprit: Culprit, exported: Exported, failure: Failure | N
 def _arguments(exported: Exported, name: str) -> Mapping[str, Any]:
     specification = exported.specification
     node = specification.results(specification.program.graph.nodes).get(name)
-    if node is None or is_element(node) or not hasattr(node.target, "_schema"):
+    if node is None or is_element(node) or schema(node.target) is None:
         return {}
-    return arguments_by_name(node)
+    return arguments_by_name(node.target, node.args, node.kwargs)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from kokoro_nb.backends.called_operators import laid_out
+from kokoro_nb.backends.called_operators import arguments_by_name, laid_out
 from kokoro_nb.backends.signature import epsilon
 from kokoro_nb.locate.rounding_families import FAMILIES, Call, by_channel, running_steps
 
@@ -70,9 +70,7 @@ class RoundingBound:
             return _zeros(result)
         if name not in FAMILIES:
             return None
-        parameters = target._schema.arguments
-        given = dict(zip((one.name for one in parameters), args, strict=False)) | kwargs
-        call = Call(target, {one.name: given.get(one.name, one.default_value) for one in parameters}, result, self.unit)
+        call = Call(target, arguments_by_name(target, args, kwargs), result, self.unit)
         if name == "cumsum":
             self.steps, self.axis = running_steps(call), call["dim"]
         return FAMILIES[name](call)

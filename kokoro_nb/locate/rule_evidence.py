@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from kokoro_nb.backends.called_operators import arguments_by_name
 from kokoro_nb.locate.culprit import Mechanism, Name
 from kokoro_nb.locate.local_error import LocalError
+from kokoro_nb.torch_private import schema
 from kokoro_nb.traces.trace import Meaning
 
 HALF = 65504.0  # largest finite float16
@@ -159,10 +161,8 @@ def call_of(meaning: Meaning, name: str, inputs: Mapping[str, Any], captured: Ma
 
     def look(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
         found.clear()  # that of the operator itself comes last
-        if hasattr(target, "_schema"):
-            parameters = target._schema.arguments
-            given = dict(zip((one.name for one in parameters), args, strict=False)) | kwargs
-            found.update({one.name: _array(given.get(one.name, one.default_value)) for one in parameters})
+        if schema(target) is not None:
+            found.update({name: _array(one) for name, one in arguments_by_name(target, args, kwargs).items()})
         return result
 
     meaning.recompute(name, inputs, captured, substitute=look)

@@ -9,7 +9,7 @@ import numpy as np
 
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import Arrays, Backend, Failure
-from kokoro_nb.backends.exported import export_program
+from kokoro_nb.backends.exported import as_exported
 from kokoro_nb.backends.ladder import Climb, climb
 from kokoro_nb.findings import Verdict
 from kokoro_nb.traces.parity import Parity, compare
@@ -110,7 +110,7 @@ def survey(
 
     Parameters
     ----------
-    module : torch.nn.Module
+    module : torch.nn.Module or Exported
         Patched as it is to be exported. Of several outputs the one that is furthest from eager float32 is shown.
     inputs : mapping
         Name -> tensor.
@@ -123,7 +123,7 @@ def survey(
     """
     double = _light(climb(backend("eager-float64"), module, inputs, folder, calls=1))
     single = _light(climb(backend("eager"), module, inputs, folder, calls=2))
-    shared = export_program(module, inputs)
+    shared = as_exported(module, inputs, "torch.export")
     rows = []
     for one in backends:
         runtime = backend(one) if isinstance(one, str) else one

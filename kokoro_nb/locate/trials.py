@@ -177,7 +177,7 @@ def mixed_precision(exported: Exported, inputs: Arrays, kept: Collection[str], f
     """
     from kokoro_nb.backends.coreml import CoreMl
     from kokoro_nb.backends.coreml.conversion import MixedPrecision
-    from kokoro_nb.backends.mil.saved_program import load_program
+    from kokoro_nb.backends.mil import load_program
 
     made = loadable(CoreMl("coreml-float32", precision="float32").export(exported, inputs, folder), "coreml-float32")
     assert made.path is not None

@@ -22,6 +22,7 @@ from torch.nn.utils.weight_norm import WeightNorm
 from torch.overrides import TorchFunctionMode
 
 from kokoro_nb.models import rewrites
+from kokoro_nb.torch_private import pre_hooks, submodules
 
 Undo = Callable[[], None]
 
@@ -78,7 +79,7 @@ def modules_within(module: nn.Module) -> list[nn.Module]:
     """
     found, waiting = {module: None}, [module]
     while waiting:
-        inside = [part for part in vars(waiting.pop())["_modules"].values() if part is not None and part not in found]
+        inside = [part for part in submodules(waiting.pop()) if part is not None and part not in found]
         found |= dict.fromkeys(inside)
         waiting += inside
     return list(found)
@@ -100,9 +101,9 @@ def fold_weight_norm(model: nn.Module) -> Undo:
     """Compute each weight that ``weight_norm`` computes at every call, once."""
     folded = []
     for module in model.modules():
-        for key, hook in list(module._forward_pre_hooks.items()):
+        for key, hook in list(pre_hooks(module).items()):
             if isinstance(hook, WeightNorm):
-                before = dict(module._parameters)
+                before = dict(module.named_parameters(recurse=False))
                 stale = module.__dict__.get(hook.name)  # the weight of the last call
                 remove_weight_norm(module, hook.name)
                 getattr(module, hook.name).requires_grad_(False)
@@ -110,10 +111,11 @@ def fold_weight_norm(model: nn.Module) -> Undo:
 
     def undo() -> None:
         for module, key, hook, before, stale in reversed(folded):
-            module._parameters.clear()
-            module._parameters.update(before)
-            module._forward_pre_hooks[key] = hook  # hooks that others hung up or took down meanwhile stay as they are
-            module._forward_pre_hooks.move_to_end(key, last=False)
+            for name in dict(module.named_parameters(recurse=False)):
+                delattr(module, name)
+            _give(module, before)
+            pre_hooks(module)[key] = hook  # hooks that others hung up or took down meanwhile stay as they are
+            pre_hooks(module).move_to_end(key, last=False)
             if stale is not None:
                 module.__dict__[hook.name] = stale
 
@@ -169,10 +171,10 @@ def two_pass(model: nn.Module) -> Undo:
 class PlaneConv1d(nn.Conv1d):
     """An `nn.Conv1d` of planes; its weight is (channels out, channels in, 1, width)."""
 
-    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         """Return the same sums: (batch, channels in, 1, frames) -> (batch, channels out, 1, frames out)."""
         (stride,), (dilation,), edge = self.stride, self.dilation, int(self.padding[0])
-        return F.conv2d(input, weight, bias, (1, stride), (0, edge), (1, dilation), self.groups)
+        return F.conv2d(input, self.weight, self.bias, (1, stride), (0, edge), (1, dilation), self.groups)
 
 
 class PlaneAdaIN1d(AdaIN1d):
@@ -205,19 +207,19 @@ def on_planes(model: nn.Module) -> Undo:
     """Put the residual blocks of `model` on planes whose weights no hook computes; return what undoes it."""
     blocks = [module for module in model.modules() if type(module) is AdaINResBlock1 and _fits(module)]
     inside = {module for block in blocks for module in block.modules()}
-    before = {module: dict(module._parameters) for module in inside}
+    before = {module: dict(module.named_parameters(recurse=False)) for module in inside}
     for module in inside:
         if type(module) is nn.Conv1d:
-            _put(module, "weight", module.weight.detach().unsqueeze(2))
+            _give(module, {"weight": module.weight.detach().unsqueeze(2)})
         elif isinstance(module, nn.ParameterList):
             for name, alpha in module.named_parameters():
-                _put(module, name, alpha.detach().unsqueeze(-1))
+                _give(module, {name: alpha.detach().unsqueeze(-1)})
     undo_classes = change_classes({one: _ON_PLANES[type(one)] for one in inside if type(one) in _ON_PLANES})
 
     def undo() -> None:
         undo_classes()
         for module, parameters in before.items():
-            module._parameters.update(parameters)
+            _give(module, parameters)
 
     return undo
 
@@ -228,14 +230,17 @@ def _fits(block: nn.Module) -> bool:
         type(one) is nn.Conv1d
         and one.padding_mode == "zeros"
         and not isinstance(one.padding, str)
-        and "weight" in one._parameters
+        and isinstance(one.weight, nn.Parameter)
         for one in block.modules()
         if isinstance(one, nn.Conv1d)
     )
 
 
-def _put(module: nn.Module, name: str, values: Tensor) -> None:
-    module._parameters[name] = nn.Parameter(values, requires_grad=False)
+def _give(module: nn.Module, values: Mapping[str, Tensor]) -> None:
+    """Have a module hold parameters, with the place in its order that those of their names have."""
+    for name, one in values.items():
+        parameter = one if isinstance(one, nn.Parameter) else nn.Parameter(one, requires_grad=False)
+        module.register_parameter(name, parameter)
 
 
 def tanh_gelu_written_out() -> AbstractContextManager:

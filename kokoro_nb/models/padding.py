@@ -165,7 +165,7 @@ class _PaddedNorm(nn.InstanceNorm1d):
         return centred * (scale * self.weight.view(channels)) + self.bias.view(channels)
 
 
-class _PaddedConvolution(nn.modules.conv._ConvNd):
+class _PaddedConvolution(nn.Module):
     def forward(self, x: Tensor, *sizes: Any) -> Tensor:
         """Return what `Conv1d` or `ConvTranspose1d` would, with zeros behind the valid part."""
         valid = _given.get()
@@ -254,10 +254,9 @@ class ScannedLstm(nn.LSTM):
 
 
 def _direction(layer: nn.LSTM, x: Tensor, mask: Tensor, direction: int) -> Tensor:
-    from torch._higher_order_ops.scan import scan
+    from torch._higher_order_ops import scan
 
-    names = layer._all_weights[direction]
-    into, hidden, bias, hidden_bias = (getattr(layer, name) for name in names)
+    into, hidden, bias, hidden_bias = layer.all_weights[direction]
     size, gates = layer.hidden_size, F.linear(x[0], into, bias + hidden_bias)
 
     def step(state: list[Tensor], given: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:

@@ -17,6 +17,7 @@ from torch.nn.utils.weight_norm import WeightNorm
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import other_layers, rewrites
 from kokoro_nb.patch_registry import register
+from kokoro_nb.torch_private import pre_hooks
 
 Rewrite = tuple[type, str, Callable[..., Any]]
 
@@ -70,7 +71,7 @@ class Patch:
 
     def finds(self, model: nn.Module) -> bool:
         """Say whether `model` holds anything that the patch changes, or that a patch which it requires makes such."""
-        held = {type(thing) for module in model.modules() for thing in (module, *module._forward_pre_hooks.values())}
+        held = {type(thing) for module in model.modules() for thing in (module, *pre_hooks(module).values())}
         owners = tuple(owner for owner, _, _ in self.rewrites)
         changed = any(kind in self.acts_on or issubclass(kind, owners) for kind in held)  # a subclass inherits a method
         return changed or any(PATCHES[name].finds(model) for name in self.requires)

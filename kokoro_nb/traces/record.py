@@ -12,6 +12,9 @@ is there and may decide a result; ``platform``. What follows is in `FORMS`. A fi
     ``findings``: what is wrong, with the operator (``tap``), its mechanism and its blame. ``history``: how far the same
     inputs gave another answer after others. ``failure``: why nothing could be run; else empty. ``remedies``: what was
     tried as a cure.
+``survey`` (``kokoro-nb survey``)
+    ``label``: what was exported; ``backends``: each with its outcome in words and, as far as it came, the
+    columns of its table: MB, seconds of each rung, and errors, of the peak, with what float32 allows.
 ``defects`` (``kokoro-nb defects``)
     ``defects``: each with its state in each of the environments.
 ``comparison`` (``kokoro-nb compare``)
@@ -56,6 +59,7 @@ _DIAGNOSIS = {
 _DEFECT = {"defect": str, "advice": str, "environments": [{"python": str, "outcome": str}]}
 FORMS: Mapping[str, Form] = {  # the version goes up with what another one could not read
     "diagnosis/1": _DIAGNOSIS,
+    "survey/1": {"label": str, "backends": [{"backend": str, "outcome": str}]},
     "defects/1": {"defects": [_DEFECT]},
     "comparison/1": {"settings": [[str]], "count": {str: int}, "changes": [dict]},
 }

@@ -25,6 +25,11 @@ class Model(nn.Module):
         return torch.sin(self.second(torch.tanh(self.first(x))))
 
 
+class Overflowing(nn.Module):
+    def forward(self, x):
+        return torch.log(torch.exp(100 * x))
+
+
 INPUTS = {"x": torch.randn(1, 3, 40, generator=torch.Generator().manual_seed(1))}
 
 
@@ -94,6 +99,16 @@ def test_a_fault_that_is_not_finite_is_reproduced_both_ways(found, tmp_path):
     assert "Seen in the whole model: not finite where it should be, 1 of 2 channels wholly" in report
     assert "None" not in report
     assert 0 < json.loads((bundle / "finding.json").read_text())["limit"] < 1e-4
+
+
+def test_an_operator_that_pytorch_gets_as_wrong_makes_no_bundle(tmp_path):
+    healthy = export_program(Overflowing(), INPUTS)
+    reference = reference_trace(healthy, INPUTS)
+    tap = next(one for one in reference.taps if one.name == ":exp")
+    culprit = Culprit("divergence", "fail", "onnxruntime", tap, upstream=(":mul",))
+    with pytest.raises(InputError, match=r":exp alone is as wrong in PyTorch: what it computes is beyond its dtype"):
+        write_finding_bundle(culprit, healthy, healthy, reference, tmp_path / "made")
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_operator_that_is_right_alone_makes_no_bundle(found, tmp_path):

@@ -88,7 +88,7 @@ ONE = {
 }
 
 
-@pytest.mark.parametrize(("kind", "form", "number"), _chosen(ONE))
+@pytest.mark.parametrize(("kind", "form", "number"), [*_chosen(ONE)])
 def test_of_ordinary_numbers(kind, form, number):
     _cured(kind, form, ONE[kind, form][number], {"x": X})
 
@@ -126,7 +126,7 @@ INTEGERS = {
 }
 
 
-@pytest.mark.parametrize(("kind", "form", "number"), _chosen(INTEGERS))
+@pytest.mark.parametrize(("kind", "form", "number"), [*_chosen(INTEGERS)])
 def test_of_whole_numbers(kind, form, number):
     _cured(kind, form, INTEGERS[kind, form][number], {"x": WHOLE})
 
@@ -156,7 +156,7 @@ INDEXED = {
 }
 
 
-@pytest.mark.parametrize(("kind", "form", "number"), _chosen(INDEXED))
+@pytest.mark.parametrize(("kind", "form", "number"), [*_chosen(INDEXED)])
 def test_where_indices_point(kind, form, number):
     _cured(kind, form, INDEXED[kind, form][number], {"x": X, "w": PLACES})
 

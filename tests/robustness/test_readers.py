@@ -16,7 +16,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from onnx import TensorProto, helper
 from safetensors.torch import save_file
 
-from kokoro_nb.backends.mil.saved_program import load_program, operator_types
+from kokoro_nb.backends.mil import load_program, operator_types
 from kokoro_nb.backends.qnn.assignment import all_nodes, read_onnx
 from kokoro_nb.backends.signature import TensorSpec
 from kokoro_nb.backends.taps import TapMap, read_taps, write_taps

@@ -80,7 +80,7 @@ def _cases():
         yield bad, {"margin": pytest.approx(np.nan, nan_ok=True)}
 
 
-@pytest.mark.parametrize(("values", "expected"), _cases())
+@pytest.mark.parametrize(("values", "expected"), [*_cases()])
 def test_what_a_tensor_holds(values, expected):
     found = describe(values)
     assert {name: getattr(found, name) for name in expected} == expected

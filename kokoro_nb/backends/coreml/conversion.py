@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from kokoro_nb.backends.base import Artifact
+from kokoro_nb.backends.coreml.coreml_private import mil_types, program_of, scopes
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.errors import InputError
 from kokoro_nb.patch_registry import with_patches
@@ -94,8 +95,8 @@ def places(model: Any, program: Any, exported: Exported, route: Route) -> dict[s
     all the same. A value that a planted fault goes on to change is no result of the operator.
     """
     made: dict[Any, list[Any]] = {}  # what the operators are called in there -> the values that were made of each
-    for operation in model._mil_program.functions["main"].operations:
-        passes = operation.scopes.get(_scopes().COREMLTOOLS_GRAPH_PASS, ())
+    for operation in program_of(model).functions["main"].operations:
+        passes = operation.scopes.get(scopes().COREMLTOOLS_GRAPH_PASS, ())
         origin = _origin(operation, route)
         if operation.op_type != "const" and origin and not (operation.op_type == "cast" and INSERTED & {*passes}):
             made.setdefault(origin, []).extend(operation.outputs)
@@ -119,18 +120,17 @@ def places(model: Any, program: Any, exported: Exported, route: Route) -> dict[s
 
 def _alike(operator: Operator, value: Any) -> bool:
     """Return whether a value may be the result of an operator: of its shape, and a float or none as that is."""
-    from coremltools.converters.mil.mil.types import is_float
-
-    return tuple(value.shape) == operator.shape and bool(is_float(value.dtype)) == ("float" in operator.dtype)
+    floating = bool(mil_types().is_float(value.dtype))
+    return tuple(value.shape) == operator.shape and floating == ("float" in operator.dtype)
 
 
 def _origin(operation: Any, route: Route) -> Any:
     """Return the number of the node that an operation was made of; of a trace its module, kind and name."""
-    scopes, sources = operation.scopes, _scopes()
+    noted, sources = operation.scopes, scopes()
     if route == "export":
-        return max((one for one in scopes.get(sources.EXIR_DEBUG_HANDLE, ()) if one is not None), default=None)
-    *path, name = scopes.get(sources.TORCHSCRIPT_MODULE_NAME) or ("",)
-    kind = (scopes.get(sources.TORCHSCRIPT_MODULE_TYPE) or ("",))[-1]
+        return max((one for one in noted.get(sources.EXIR_DEBUG_HANDLE, ()) if one is not None), default=None)
+    *path, name = noted.get(sources.TORCHSCRIPT_MODULE_NAME) or ("",)
+    kind = (noted.get(sources.TORCHSCRIPT_MODULE_TYPE) or ("",))[-1]
     return (".".join(path) if route == "trace" else "", kind.strip("_"), name) if name else None
 
 
@@ -161,19 +161,12 @@ def _called(made: Iterable[Any], exported: Exported, route: Route) -> dict[Any, 
     }
 
 
-def _scopes() -> Any:
-    from coremltools.converters.mil.mil.scope import ScopeSource
-
-    return ScopeSource
-
-
 def _traced(module: Any, exported: Exported) -> Any:
     """Trace a module on zeros; what it computes cannot hang on them, or `torch.export` would have refused it."""
     import torch
-    from torch.utils._pytree import tree_unflatten
 
     zeros = [torch.zeros(spec.shape, dtype=getattr(torch, spec.dtype)) for spec in exported.inputs]
-    args, kwargs = tree_unflatten(zeros, exported.program.call_spec.in_spec)
+    args, kwargs = exported.program.call_spec.in_spec.unflatten(zeros)
     with with_patches(exported.patches), torch.no_grad():
         return torch.jit.trace(module, args or None, check_trace=False, example_kwarg_inputs=kwargs or None)
 

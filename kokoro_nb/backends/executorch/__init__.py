@@ -13,6 +13,7 @@ import numpy as np
 
 from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.base import Artifact, Failure, import_failure, on_rung, quietly
+from kokoro_nb.backends.executorch.executorch_private import of_executorch
 from kokoro_nb.backends.executorch.tracing import ROOM, Place, places, room, traced
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, TensorSpec, array_of, as_tensors, checked
@@ -166,10 +167,9 @@ class Executorch(FileBackend):
             edge = to_edge_transform_and_lower(copy.deepcopy(exported.program), partitioner=chain)
         with on_rung("serialised", seconds), quietly():
             from executorch.exir import ExecutorchBackendConfig
-            from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
 
             names = [name.replace(".", "_") for name in self.saved_state]  # as the placeholders are called
-            passes = [InitializedMutableBufferPass(names)] if names else []
+            passes = [of_executorch("InitializedMutableBufferPass")(names)] if names else []
             program = edge.to_executorch(ExecutorchBackendConfig(passes=passes))
             with path.open("wb") as stream:
                 program.write_to_file(stream)

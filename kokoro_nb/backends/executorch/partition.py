@@ -16,6 +16,7 @@ from typing import Any
 from kokoro_nb.backends.base import on_rung, quietly
 from kokoro_nb.backends.called_operators import calling_module
 from kokoro_nb.backends.executorch import Executorch
+from kokoro_nb.backends.executorch.executorch_private import of_executorch
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.errors import InputError
@@ -89,7 +90,10 @@ def partition_map(backend: Executorch, exported: Exported) -> tuple[Placement, .
         for node in nodes:
             tag = node.meta.get("delegation_tag")
             number = None if tag is None else tags.index(tag)
-            reason = reason_of(partitioner, program, node) if tag is None else ""
+            try:
+                reason = reason_of(partitioner, program, node) if tag is None else ""
+            except InputError as lost:  # this version does not say
+                reason = str(lost)
             operator = getattr(node.target, "__name__", str(node.target))  # without the name of the dialect
             found.append(Placement(node.name, operator, calling_module(node), number, reason))
 
@@ -123,9 +127,8 @@ def _said(fits: bool, words: list[str]) -> str:
 
 
 def _xnnpack(partitioner: Any, program: Any, node: Any) -> str:
-    from executorch.exir.backend.canonical_partitioners.config_partitioner import format_target_name
-
-    config = partitioner.target_partitioner_configs.get(format_target_name(node.target.__name__))
+    named = of_executorch("format_target_name")(node.target.__name__)
+    config = partitioner.target_partitioner_configs.get(named)
     if config is None:
         return "XNNPACK's partitioner has no entry for the operator"
     with _complaints() as words:
@@ -157,19 +160,15 @@ def _complaints() -> Iterator[list[str]]:
 
 
 def _coreml(partitioner: Any, program: Any, node: Any) -> str:
-    from executorch.backends.apple.coreml.partition import coreml_partitioner
-
-    support = coreml_partitioner._OperatorsSupportedForCoreMLBackend()
+    support = of_executorch("_OperatorsSupportedForCoreMLBackend")()
     words: list[str] = []
     support.log_once = words.append
     return _said(support.is_node_supported({}, node), words)
 
 
 def _vulkan(partitioner: Any, program: Any, node: Any) -> str:
-    from executorch.backends.vulkan import utils
-    from executorch.backends.vulkan.partitioner.vulkan_partitioner import VulkanSupportedOperators
-
-    support = VulkanSupportedOperators(utils.DEFAULT_TEXTURE_LIMITS, utils.DEFAULT_BUFFER_LIMIT)
+    limits = map(of_executorch, ("DEFAULT_TEXTURE_LIMITS", "DEFAULT_BUFFER_LIMIT"))
+    support = of_executorch("VulkanSupportedOperators")(*limits)
     words: list[str] = []
     support.log_skip = lambda node, reason: words.append(reason)
     return _said(support.is_node_supported({}, node), words)

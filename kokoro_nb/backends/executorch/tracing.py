@@ -13,11 +13,14 @@ import numpy as np
 
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.called_operators import is_element
+from kokoro_nb.backends.executorch.executorch_private import of_executorch
 from kokoro_nb.backends.executorch.tracer import AGAIN, EVENTS, INPUTS, OUTPUTS, TENSORS
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.taps import laid, read_taps
+from kokoro_nb.errors import InputError
 from kokoro_nb.run_apart import run_apart
 from kokoro_nb.storage import read_json
+from kokoro_nb.torch_private import schema
 from kokoro_nb.traces.operators import Taps
 from kokoro_nb.traces.trace import Keep, Trace
 
@@ -125,13 +128,11 @@ def _logged(path: Path) -> dict[int, list[Any]]:
 
     What ExecuTorch's tracer writes of a float16 tensor is damaged, and the wheel of 0.7 was built without a tracer.
     """
-    from executorch.devtools.etdump.serialize import deserialize_from_etdump_flatcc
-
     found: dict[int, list[Any]] = {}
     try:
         with quietly():
-            runs = deserialize_from_etdump_flatcc(path.read_bytes()).run_data
-    except (subprocess.CalledProcessError, FileNotFoundError, TypeError):
+            runs = of_executorch("deserialize_from_etdump_flatcc")(path.read_bytes()).run_data
+    except (subprocess.CalledProcessError, FileNotFoundError, TypeError, InputError):
         return {}
     for run in runs:
         for event in (event.debug_event for event in run.events or () if event.debug_event is not None):
@@ -209,11 +210,8 @@ def _bytes(value: Any) -> int:
         return sum(_bytes(each) for each in value)
     if not hasattr(value, "stride"):
         return 0
-    from executorch.exir.sym_util import eval_shape_upper_bound
-
-    return _ALIGNMENT * (
-        1 + math.ceil(math.prod(eval_shape_upper_bound(value.shape)) * value.element_size() / _ALIGNMENT)
-    )
+    count = math.prod(map(of_executorch("eval_upper_bound"), value.shape))
+    return _ALIGNMENT * (1 + math.ceil(count * value.element_size() / _ALIGNMENT))
 
 
 def _nodes(graph_module: Any) -> Iterator[Any]:
@@ -237,7 +235,7 @@ def _inside(graph_module: Any, call: Any) -> Any:
 
 def _is_instruction(node: Any) -> bool:
     """Return whether a node became an instruction; allocations, views and elements did not."""
-    return node.op == "call_function" and (_is_delegate(node) or hasattr(node.target, "_schema"))
+    return node.op == "call_function" and (_is_delegate(node) or schema(node.target) is not None)
 
 
 def _is_delegate(node: Any) -> bool:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from kokoro_nb.backends.coreml.coreml_private import mil_types
 from kokoro_nb.backends.mil.operators import OPERATORS
 from kokoro_nb.backends.mil.operators.registry import StateContent
 from kokoro_nb.errors import InputError
@@ -15,16 +16,12 @@ from kokoro_nb.errors import InputError
 
 def torch_dtype(primitive: Any) -> torch.dtype:
     """Return torch's dtype for a primitive type of MIL; integers of fewer than 8 bits are stored in 8."""
-    from coremltools.converters.mil.mil import types
-
-    return getattr(torch, np.dtype(types.nptype_from_builtin(primitive)).name)
+    return getattr(torch, np.dtype(mil_types().nptype_from_builtin(primitive)).name)
 
 
 def declared_dtype(variable: Any) -> torch.dtype | None:
     """Return the dtype that a program declares of a variable; None of a list, a state or a text."""
-    from coremltools.converters.mil.mil import types
-
-    kind = variable.sym_type
+    types, kind = mil_types(), variable.sym_type
     if types.is_tensor(kind):
         kind = kind.get_primitive()
     return None if kind == types.str or types.is_list(kind) or types.is_state(kind) else torch_dtype(kind)
@@ -32,9 +29,7 @@ def declared_dtype(variable: Any) -> torch.dtype | None:
 
 def is_list(variable: Any) -> bool:
     """Return whether a variable is a list of tensors."""
-    from coremltools.converters.mil.mil import types
-
-    return bool(types.is_list(variable.sym_type))
+    return bool(mil_types().is_list(variable.sym_type))
 
 
 def fits(shape: tuple[int, ...], declared: tuple[Any, ...]) -> bool:

@@ -10,8 +10,8 @@ import numpy as np
 from kokoro_nb.backends.base import Artifact, Failure, loadable
 from kokoro_nb.backends.coreml import CoreMl
 from kokoro_nb.backends.coreml.conversion import Interface, interface
+from kokoro_nb.backends.mil import load_program
 from kokoro_nb.backends.mil.rounding import FLOAT32, Arithmetic
-from kokoro_nb.backends.mil.saved_program import load_program
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.backends.taps import read_taps
 from kokoro_nb.traces.operators import Taps

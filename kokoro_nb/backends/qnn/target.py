@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from kokoro_nb.backends.executorch.executorch_private import of_executorch
 from kokoro_nb.backends.qnn.process import QnnError, Worker, complaints, options_taken, validations
 from kokoro_nb.errors import InputError
 
@@ -100,9 +101,8 @@ def require_taken(options: Mapping[str, str], log: str, metadata: Mapping[str, s
 
 def _chips() -> dict[str, tuple[str, str]]:
     """Return name and NPU version of each chip that ExecuTorch knows, by its number."""
-    from executorch.backends.qualcomm.serialization.qc_schema import _soc_info_table
-
-    return {str(int(chip)): (chip.name, str(int(info.htp_info.htp_arch))) for chip, info in _soc_info_table.items()}
+    known = of_executorch("_soc_info_table").items()
+    return {str(int(chip)): (chip.name, str(int(info.htp_info.htp_arch))) for chip, info in known}
 
 
 def compile_onnx(model: Path, context: Path, options: Mapping[str, str]) -> tuple[list[tuple[str, str, str, str]], str]:

@@ -1,7 +1,258 @@
-"""TVM, for this processor and for others."""
+"""TVM: ``from_exported_program`` and ``tvm.compile``, linked into a library, run on the Relax virtual machine."""
 
-from kokoro_nb.backends.tvm.cross import TvmCross
-from kokoro_nb.backends.tvm.schedule.scheduled_tvm import TvmScheduled
-from kokoro_nb.backends.tvm.tvm_backend import Tvm
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
 
-__all__ = ["Tvm", "TvmCross", "TvmScheduled"]
+import numpy as np
+
+from kokoro_nb.backends.artefacts import FileBackend
+from kokoro_nb.backends.base import Artifact, Failure, import_failure, on_rung, quietly
+from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.signature import BFLOAT16, Arrays, TensorSpec, as_tensor, checked
+from kokoro_nb.backends.taps import TapMap, laid, read_taps
+from kokoro_nb.backends.tvm.importer import relax_module
+from kokoro_nb.traces.operators import Taps
+from kokoro_nb.traces.trace import Keep, Trace
+
+Place = tuple[int, str, int]  # number of the call, the function, and which argument from the end
+MAIN = "main"
+_OWN = "kokoro_nb_"
+
+
+@dataclass(frozen=True)
+class TvmProgram:
+    """A virtual machine that runs the function ``main``, with our own names of inputs and outputs."""
+
+    name: str  # of the backend
+    machine: Any  # tvm.relax.VirtualMachine
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[str, ...]
+    taps: Callable[[], TapMap]  # gives the call of the machine that computes each operator
+
+    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
+        """Run once: see `base.Program.run`."""
+        given = zip(self.inputs, checked(inputs, self.inputs).values(), strict=True)
+        tensors = [_tensor(array, spec.dtype) for spec, array in given]
+        with quietly():
+            results = self.machine[MAIN](*tensors)
+        return {name: _array(result) for name, result in zip(self.outputs, results, strict=True)}
+
+    def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
+        """Run once, and look at what each call fills as soon as it has: see `base.Program.trace`.
+
+        Of a build with joined functions nothing is seen.
+        """
+        arrays, known = checked(inputs, self.inputs), self.taps()
+        recorder = known.recorder(taps, keep)
+        shapes = {operator.name: operator.shape for operator in known.operators}
+
+        def add(name: str, value: np.ndarray) -> None:
+            recorder.add(name, laid(value, shapes[name]))
+
+        self.machine.set_instrument(instrument(known.wanted(taps), add))
+        try:
+            outputs = self.run(arrays)
+        finally:
+            self.machine.set_instrument(lambda *_: None)  # TVM has no way to take one off
+        return recorder.trace(self.name, arrays, outputs, "calls of the virtual machine")
+
+
+class Calls:
+    """Gives each node's result a variable of its own name, and finds that variable again among the compiled calls.
+
+    TVM's passes keep the name of a variable as long as no functions are joined, but give new ones names that are taken.
+    """
+
+    def __init__(self) -> None:
+        self._variables: dict[Any, str] = {}
+        self._filled: dict[str, Place | None] = {}
+
+    def observe(self, node: Any, value: Any, builder: Any) -> Any:
+        """Name what a node of the decomposed program became: see `importer.relax_module`."""
+        from tvm import relax
+
+        if not isinstance(value, relax.Var) or not isinstance(value.ty, relax.TensorType):
+            return value
+        self._variables[node] = f"{_OWN}{len(self._variables)}"
+        return builder.emit(value, self._variables[node])
+
+    def instrument(self) -> Any:
+        """Return the instrument of TVM's passes that notes the calls as soon as ``CallTIRRewrite`` has made them."""
+        import tvm
+
+        calls = self
+
+        @tvm.instrument.pass_instrument
+        class Listing:
+            def run_after_pass(self, module: Any, info: Any) -> None:
+                if info.name == "CallTIRRewrite" and MAIN in [one.name_hint for one in module.get_global_vars()]:
+                    calls._filled = _fillings(module[MAIN])
+
+        return Listing()
+
+    def places(self, exported: Exported) -> dict[str, Place]:
+        """Return where each operator's result is filled in."""
+        results = exported.specification.results(self._variables)
+        found = {name: self._filled.get(self._variables[node]) for name, node in results.items()}
+        return {name: place for name, place in found.items() if place is not None}
+
+
+def _fillings(main: Any) -> dict[str, Place | None]:
+    """Return, by the name of each of our variables, the call that fills it."""
+    import tvm
+    from tvm import relax
+
+    allocation, view = tvm.ir.Op.get("relax.builtin.alloc_tensor"), tvm.ir.Op.get("relax.reshape")
+    number = 0
+    fresh: set[str] = set()
+    filled: dict[str, Any] = {}  # variable -> its place; a list for a tuple; of one name the latest counts
+    for binding in (binding for block in main.body.blocks for binding in block.bindings):
+        value, name = binding.value, binding.var.name
+        filled.pop(name, None)
+        if isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.GlobalVar):
+            for back, argument in enumerate(reversed(value.args), start=1):
+                if _name(argument) in fresh:  # allocated just now, so this call fills it
+                    fresh.remove(argument.name)
+                    filled[argument.name] = (number, value.op.name_hint, -back)
+            number += 1
+        elif isinstance(value, relax.Call) and value.op == allocation:
+            fresh.add(name)
+        elif isinstance(value, relax.Call) and value.op == view:
+            filled[name] = filled.get(_name(value.args[0]))  # the same memory in another shape
+        elif isinstance(value, relax.Var) and value.name in filled:
+            filled[name] = filled[value.name]
+        elif isinstance(value, relax.Tuple):
+            filled[name] = [filled.get(_name(field)) for field in value.fields]
+        elif isinstance(value, relax.TupleGetItem) and filled.get(_name(value.tuple_value)):
+            filled[name] = filled[value.tuple_value.name][value.index]
+    return {name: place for name, place in filled.items() if name.startswith(_OWN)}
+
+
+def instrument(places: Mapping[str, Place], add: Callable[[str, Any], None]) -> Callable[..., None]:
+    """Return what `VirtualMachine.set_instrument` takes, to hand on each result as soon as it is computed.
+
+    Parameters
+    ----------
+    places : mapping
+        Name of an operator -> where its result is filled in.
+    add : callable
+        Called with that name and the result as an array, which must be copied if it is to be kept: the memory is used
+        again. Of an operator that is a view, it has the shape of what it is a view of.
+
+    Raises
+    ------
+    RuntimeError
+        While it runs, if the calls are not those that were noted when the program was compiled.
+    """
+    wanted: dict[int, list[tuple[str, str, int]]] = {}
+    for name, (number, function, back) in places.items():
+        wanted.setdefault(number, []).append((name, function, back))
+    count = -1
+
+    def look(_function: Any, called: str, before: bool, _result: Any, *arguments: Any) -> None:
+        nonlocal count
+        if "." in called or called.startswith("shape_func"):  # of TVM itself, assertions too, and sizes of open axes
+            return
+        if before:
+            count += 1
+            return
+        for name, function, back in wanted.get(count, ()):
+            if function != called:
+                raise RuntimeError(f"call {count} is '{called}' and was '{function}' when the program was compiled")
+            add(name, _array(arguments[back]))
+
+    return look
+
+
+def _tensor(array: np.ndarray, dtype: str) -> Any:
+    import tvm
+
+    if dtype == BFLOAT16:
+        return tvm.runtime.from_dlpack(as_tensor(array, dtype))
+    return tvm.runtime.tensor(array)
+
+
+def _array(tensor: Any) -> np.ndarray:
+    """Return the numbers of a tensor of TVM's; bfloat16, which NumPy does not have, in float32."""
+    array = tensor.numpy()
+    return array.astype(np.float32) if str(array.dtype) == BFLOAT16 else array
+
+
+def _name(expression: Any) -> str:
+    return getattr(expression, "name", "")
+
+
+TARGET = "llvm"
+
+
+@dataclass(frozen=True)
+class Tvm(FileBackend):
+    """TVM on this processor, as its own entry points build it.
+
+    Attributes
+    ----------
+    fused : bool
+        Compile with `tvm.relax.get_default_pipeline` of the target, which folds constants and joins operators into one
+        function. Without, with the default of `tvm.compile`, which joins nothing: each operator is one call on the
+        virtual machine, so that each can be traced.
+
+    Notes
+    -----
+    What TVM 0.27 gets wrong is in `kokoro_nb.defects.cases.tvm_defects`, each with a program that shows it.
+    """
+
+    fused: bool = True
+
+    file: ClassVar[str] = "model.so"
+    packages: ClassVar[tuple[str, ...]] = ("apache-tvm", "apache-tvm-ffi")
+
+    def available(self) -> str | None:
+        """Return None if TVM and a compiler to link with are here, else the reason why not, in one sentence."""
+        absent = unavailable()
+        if absent:
+            return absent
+        from tvm.support.cc import get_cc
+
+        return None if get_cc() else "TVM links its library with a C compiler, and there is none; install gcc or clang."
+
+    def options(self) -> dict[str, Any]:
+        """Return the target and the kind of build."""
+        return {"target": TARGET, "fused": self.fused}
+
+    def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> dict[str, Place] | None:
+        """Import, compile and link."""
+        calls = None if self.fused else Calls()
+        with on_rung("lowered", seconds), quietly():
+            built = self.compiled(exported, calls)
+        with on_rung("serialised", seconds), quietly():
+            built.export_library(str(path))
+        return calls.places(exported) if calls else None
+
+    def load(self, artifact: Artifact | Failure) -> TvmProgram:
+        """Load the library into a virtual machine."""
+        artifact, path = self.loadable(artifact)
+        with quietly():
+            import tvm
+
+            library = tvm.runtime.load_module(str(path))
+            machine = tvm.relax.VirtualMachine(library, tvm.cpu())
+        return TvmProgram(self.name, machine, artifact.inputs, artifact.outputs, partial(read_taps, artifact.folder))
+
+    def compiled(self, exported: Exported, calls: Calls | None) -> Any:
+        """Return TVM's executable of a program; of a build without joined functions `calls` notes where results are."""
+        import tvm
+        from tvm import relax
+
+        target = tvm.target.Target(TARGET)
+        module = relax_module(exported.program, None if calls is None else calls.observe)
+        with tvm.transform.PassContext(instruments=[] if calls is None else [calls.instrument()]):
+            pipeline = relax.get_default_pipeline(target) if self.fused else "default"
+            return tvm.compile(module, target=target, relax_pipeline=pipeline)
+
+
+def unavailable() -> str | None:
+    """Return None if TVM can be imported, else the reason why not, in one sentence."""
+    return import_failure("TVM", "tvm", "tvm.relax")

@@ -10,8 +10,8 @@ from kokoro_nb.backends.artefacts import FileBackend
 from kokoro_nb.backends.base import Artifact, Failure, Program, on_rung, quietly
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.process_request import run_module, write_request
+from kokoro_nb.backends.tvm import unavailable
 from kokoro_nb.backends.tvm.importer import KERNELS, TARGETS, relax_module
-from kokoro_nb.backends.tvm.tvm_backend import unavailable
 from kokoro_nb.errors import InputError
 
 Machine = Literal["aarch64-linux", "arm64-macos", "metal", "opencl"]

@@ -4,7 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 from kokoro_nb.backends.called_operators import calling_module
+from kokoro_nb.errors import InputError, undocumented
 
+SEEN_IN = {"apache-tvm": ("0.27", "0.27")}  # the importer's table of converters, which is not documented
+_TRANSLATOR = "tvm.relax.frontend.torch.exported_program_translator"
 ARM_LINUX = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mattr": ["+neon"]}
 ARM_MACOS = {"kind": "llvm", "mtriple": "arm64-apple-macos", "mcpu": "apple-m1"}
 TARGETS: dict[str, dict[str, Any]] = {
@@ -56,8 +59,10 @@ def relax_module(program: Any, observer: Observer | None = None) -> Any:
 
 def _watched(observer: Observer | None) -> dict[str, Callable[..., Any]]:
     """Return the table of all converters of TVM's, each of which does what it does and is looked at."""
-    from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
-
+    try:
+        importer_of = undocumented(_TRANSLATOR, "ExportedProgramImporter", "No operator of TVM's is shown", SEEN_IN)
+    except InputError:
+        return {}
     own: dict[Any, dict[str, Callable[..., Any]]] = {}  # importer -> its converters
 
     def watched(name: str) -> Callable[..., Any]:
@@ -73,4 +78,4 @@ def _watched(observer: Observer | None) -> dict[str, Callable[..., Any]]:
 
         return convert
 
-    return {name: watched(name) for name in ExportedProgramImporter().convert_map}
+    return {name: watched(name) for name in importer_of().convert_map}

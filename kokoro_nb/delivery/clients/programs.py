@@ -101,8 +101,8 @@ class StageProgram:
 
     def __init__(self, path: Path):
         with quietly():
+            from kokoro_nb.backends.mil import load_program
             from kokoro_nb.backends.mil.interpreter import Interpreter
-            from kokoro_nb.backends.mil.saved_program import load_program
 
             saved = load_program(path)
             self._interpreter = Interpreter(saved.program)

@@ -14,10 +14,11 @@ import numpy as np
 import torch
 
 from kokoro_nb.backends.base import quietly
+from kokoro_nb.backends.coreml.coreml_private import read_program
+from kokoro_nb.backends.mil import SavedProgram, load_program
 from kokoro_nb.backends.mil.execution_plan import declared_dtype
 from kokoro_nb.backends.mil.interpreter import Interpreter
 from kokoro_nb.backends.mil.rounding import FLOAT32, FLOAT64
-from kokoro_nb.backends.mil.saved_program import SavedProgram, load_program
 from kokoro_nb.backends.signature import TensorSpec, dtype_name
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.captured_program import CapturedProgram, ProgramFacts, ProgramRun
@@ -229,11 +230,10 @@ def _in_one_file(path: Path) -> SavedProgram:
     try:
         with quietly():
             import coremltools as ct
-            from coremltools.converters.mil.frontend.milproto.load import load
 
             spec = ct.utils.load_spec(str(path))
             kind = spec.WhichOneof("Type")
-            program = load(spec, spec.specificationVersion, str(path.parent)) if kind == "mlProgram" else None
+            program = read_program(spec, str(path.parent)) if kind == "mlProgram" else None
     except Exception as error:  # of protobuf or of coremltools
         raise InputError(f"{path} is no Core ML model, or it is damaged: {' '.join(str(error).split())}.") from error
     if program is None:

@@ -12,7 +12,7 @@ import torch
 
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.called_operators import user_results
-from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.exported import Exported, tensors_in
 from kokoro_nb.backends.signature import TensorSpec, dtype_name
 from kokoro_nb.errors import InputError, one_line
 from kokoro_nb.inspection.captured_program import CapturedProgram, ProgramFacts, ProgramRun
@@ -20,6 +20,7 @@ from kokoro_nb.inspection.compared_program import ComparedProgram, of_exported
 from kokoro_nb.inspection.input_maker import MadeInputs, drawn_inputs, fixed
 from kokoro_nb.inspection.judged_run import OperatorAlone
 from kokoro_nb.inspection.value_types import Arrays
+from kokoro_nb.torch_private import schema
 from kokoro_nb.traces.operators import Operator
 from kokoro_nb.traces.trace import Given, Hook
 
@@ -102,10 +103,8 @@ class Pt2File(CapturedProgram):
 
     def made(self, seed: int = 0) -> MadeInputs:
         """Return the example inputs that the file holds, else draw some."""
-        from torch.utils._pytree import tree_leaves
-
         examples = self.exported.program.example_inputs
-        leaves = [] if examples is None else [one for one in tree_leaves(examples) if hasattr(one, "detach")]
+        leaves = list(tensors_in(examples))
         if len(leaves) == len(self.exported.inputs):
             arrays = {spec.name: leaf.detach().numpy() for spec, leaf in zip(self.exported.inputs, leaves, strict=True)}
             return MadeInputs(arrays, dict.fromkeys(arrays, "the example that the file holds"))
@@ -147,7 +146,7 @@ class Pt2File(CapturedProgram):
         if target is getitem:
             part = f"[{args[1]}]"
             target, args, kwargs = calls[-2]
-        if not isinstance(target, torch._ops.OpOverload):
+        if schema(target) is None:
             raise InputError(f"{target} is no operator of PyTorch by name.")
         torch.save({"args": _plain(args), "kwargs": _plain(kwargs)}, folder / "values.pt")
         return OperatorAlone("torch", LINES.format(operator=target, part=part))

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from kokoro_nb.backends.base import quietly
+from kokoro_nb.backends.executorch.executorch_private import of_executorch
 from kokoro_nb.backends.signature import TensorSpec
 from kokoro_nb.errors import InputError, one_line
 from kokoro_nb.inspection.captured_program import CapturedProgram, ProgramFacts, ProgramRun
@@ -68,10 +69,9 @@ class PteFile(PteInstructions, CapturedProgram):
         if data[4:6] != b"ET":
             raise InputError(f"{path} is no program of ExecuTorch.")
         with quietly():
-            from executorch.exir._serialize._program import deserialize_pte_binary
-
+            read = of_executorch("deserialize_pte_binary")
             try:
-                whole = deserialize_pte_binary(data)
+                whole = read(data)
                 with_data = hasattr(whole, "program")  # ExecuTorch 0.7 returns the program alone
                 program, held = (whole.program, whole.named_data) if with_data else (whole, None)
             except Exception as error:  # of any type, by what is damaged
@@ -206,17 +206,16 @@ class PteFile(PteInstructions, CapturedProgram):
             tensor = self.tensor(value)
             values[f"in{k}"] = np.asarray(known, self.dtype(value)).reshape(tensor.sizes)
         with quietly():
-            from executorch.exir._serialize._program import deserialize_pte_binary, serialize_pte_binary
-
+            read, write = map(of_executorch, ("deserialize_pte_binary", "serialize_pte_binary"))
             try:
-                whole = deserialize_pte_binary(self.path.read_bytes())
+                whole = read(self.path.read_bytes())
                 plan = whole.program.execution_plan[0]
                 (chain,) = plan.chains
                 chain.instructions = [chain.instructions[step.number]]
                 plan.inputs, plan.outputs = list(step.sources), list(step.results)
                 chain.inputs = chain.outputs = chain.stacktrace = None
                 _empty(whole.program, chain.instructions[0].instr_args.args)
-                data = bytes(serialize_pte_binary(whole, extract_delegate_segments=True))
+                data = bytes(write(whole, extract_delegate_segments=True))
             except Exception as error:  # a third party's writer: of any type
                 raise InputError(f"ExecuTorch does not write it as a program: {str(error)[:200]}") from error
         (folder / "one_node.pte").write_bytes(data)
@@ -304,8 +303,6 @@ def _scale(value: XnnValue) -> Iterator[tuple[str, Array]]:
 
 def _empty(program: Any, arguments: Sequence[int]) -> None:
     """Take out of a program every value that a call does not have, and the constants of those."""
-    from executorch.exir.schema import Null
-
     (plan,) = program.execution_plan
     used = set(arguments)
     for held in [plan.values[one].val for one in arguments]:
@@ -313,7 +310,7 @@ def _empty(program: Any, arguments: Sequence[int]) -> None:
             used |= {item for item in held.items if type(item) is int}  # numbers of values, or numbers as such
     for k, value in enumerate(plan.values):
         if k not in used:
-            value.val = Null()
+            value.val = of_executorch("Null")()
     kept = {getattr(value.val, "data_buffer_idx", 0) for value in plan.values}
     for k, buffer in enumerate(program.constant_buffer):
         if k not in kept:

@@ -12,6 +12,7 @@ from kokoro_nb.backends.executorch.tracing import DTYPES as TRACED
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.formats.pte_operators import FunctionalOperator
 from kokoro_nb.inspection.formats.xnnpack_graph import XnnDelegate
+from kokoro_nb.torch_private import schema
 from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
 
 DTYPES = {**TRACED, "UINT16": "uint16"}
@@ -143,7 +144,7 @@ class PteInstructions:
         except InputError as error:
             given = tuple(one for one in call.args if self.tensor(one) is not None and one not in results)
             return Step(number, None, label, {}, results, given, str(error))
-        arguments = dict(zip((one.name for one in operator._schema.arguments), call.args, strict=False))
+        arguments = dict(zip((one.name for one in schema(operator).arguments), call.args, strict=False))
         reads: list[int] = []
         for value in arguments.values():
             self.argument(value, reads.append)

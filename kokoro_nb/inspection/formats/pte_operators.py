@@ -6,9 +6,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves
 
+from kokoro_nb.backends.exported import tensors_in
 from kokoro_nb.errors import InputError
+from kokoro_nb.torch_private import schema
 
 Function = Callable[..., Any]
 
@@ -45,7 +46,7 @@ class FunctionalOperator:
             self._function = getattr(getattr(getattr(torch.ops, namespace), plain), overload or "default")
         except AttributeError as error:
             raise InputError(f"the operator {name} is not known here") from error
-        arguments = self._function._schema.arguments
+        arguments = schema(self._function).arguments
         self._schema = SimpleNamespace(arguments=[one for one in arguments if not one.is_out])
         self._outs = [one for one in arguments if one.is_out]
 
@@ -56,7 +57,7 @@ class FunctionalOperator:
         """Compute it; results are of the type of the widest float among its arguments."""
         if not self._outs:
             return self._function(**named)
-        dtypes = [one.dtype for one in tree_leaves(named) if isinstance(one, torch.Tensor) and one.is_floating_point()]
+        dtypes = [one.dtype for one in tensors_in(named) if one.is_floating_point()]
         kind = torch.float64 if torch.float64 in dtypes else next(iter(dtypes), torch.int64)
         kinds = [kind if one.is_floating_point and dtypes else one for one in self._results]
         outs = [torch.empty(0, dtype=one) for one in kinds]

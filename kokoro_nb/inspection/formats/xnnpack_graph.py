@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from kokoro_nb.backends.base import quietly
+from kokoro_nb.backends.executorch.executorch_private import of_executorch
 from kokoro_nb.errors import InputError, one_line
 from kokoro_nb.inspection.formats.xnnpack_semantics import CONCATENATIONS, KINDS, MOVING
 
@@ -130,10 +131,10 @@ class XnnDelegate:
             If it is damaged, does not fit its call, or holds what is not known here; the text says which.
         """
         with quietly():
-            from executorch.backends.xnnpack.serialization.xnnpack_graph_serialize import XNNHeader
+            header_form = of_executorch("XNNHeader")
         reader = _reader()
         try:
-            header = XNNHeader.from_bytes(payload[: XNNHeader.EXPECTED_LENGTH])
+            header = header_form.from_bytes(payload[: header_form.EXPECTED_LENGTH])
             begin, constants = header.flatbuffer_offset, header.constant_data_offset
             graph = reader["XNNGraphT"].InitFromPackedBuf(payload[begin : begin + header.flatbuffer_size])
 
@@ -225,11 +226,9 @@ class XnnDelegate:
 @lru_cache
 def _reader() -> dict[str, Any]:
     """Have ExecuTorch's ``flatc`` write a reader of payloads, and return its classes by name."""
-    from executorch.exir._serialize._flatbuffer import _run_flatc
-
     schema, found = files("executorch.backends.xnnpack.serialization").joinpath("schema.fbs"), dict[str, Any]()
     with TemporaryDirectory() as room, as_file(schema) as path:
-        _run_flatc(["--python", "--gen-object-api", "--gen-onefile", "-o", room, str(path)])
+        of_executorch("_run_flatc")(["--python", "--gen-object-api", "--gen-onefile", "-o", room, str(path)])
         exec(Path(room, f"{path.stem}_generated.py").read_text(encoding="utf-8"), found)
     known = {name.lower(): one for name, one in found.items()}
     for union in ("XNNQuantParams", "XNodeUnion", "XValueUnion"):  # flatc 24 calls what it defines in other letters

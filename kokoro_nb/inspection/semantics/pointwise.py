@@ -3,8 +3,11 @@
 import numpy as np
 from scipy import special
 
+from kokoro_nb.errors import undocumented
 from kokoro_nb.inspection.semantics.onnx_call import MEANINGS, MICROSOFT, Meaning, OnnxCall, meaning
 from kokoro_nb.inspection.value_types import Array
+
+SEEN_IN = {"onnx": ("1.17", "1.23")}  # the reference's rounding to small types, which is not documented
 
 
 def _by_tanh(x: Array) -> Array:
@@ -26,7 +29,6 @@ def _cast(call: OnnxCall, x: Array, *like: Array) -> Array:
     of an integer has no defined result.
     """
     from onnx import TensorProto, helper
-    from onnx.reference.ops.op_cast import cast_to
 
     to = helper.np_dtype_to_tensor_dtype(call.dtypes[1]) if like else call.get("to")
     wide = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
@@ -35,7 +37,13 @@ def _cast(call: OnnxCall, x: Array, *like: Array) -> Array:
     dtype = helper.tensor_dtype_to_np_dtype(to)
     if dtype.kind in "iu" and x.dtype.kind == "f":
         return np.trunc(x).astype(np.int64).astype(dtype) if dtype != np.uint64 else x.astype(dtype)
-    return cast_to(x.astype(np.float32) if x.dtype == np.float64 else x, to, bool(call.get("saturate", 1)))
+    return stored_as(call, x.astype(np.float32) if x.dtype == np.float64 else x, to)
+
+
+def stored_as(call: OnnxCall, x: Array, to: int) -> Array:
+    """Return float32 values in a type of ONNX, given by its number, as the reference rounds and limits them."""
+    cast = undocumented("onnx.reference.ops.op_cast", "cast_to", "No cast to such a type is judged", SEEN_IN)
+    return cast(x, to, bool(call.get("saturate", 1)))
 
 
 @meaning("Dropout")

@@ -8,6 +8,7 @@ import numpy as np
 
 from kokoro_nb.inspection.semantics.convolution_semantics import convolved
 from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall, meaning
+from kokoro_nb.inspection.semantics.pointwise import stored_as
 from kokoro_nb.inspection.value_types import Array, Input
 
 RANGES = {f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (2, 4, 8, 16, 32)} | {
@@ -54,11 +55,10 @@ def _quantize(call: OnnxCall, x: Array, scale: Array, zero: Input = None) -> Arr
     name = _target(call)
     if name.startswith(("float", "bfloat")):
         from onnx import helper
-        from onnx.reference.ops.op_cast import cast_to
 
         y = x / scales_spread(scale, x.shape, call.get("axis", 1), call.get("block_size", 0))
         to = call.get("output_dtype", 0) or helper.np_dtype_to_tensor_dtype(call.dtypes[2])
-        return cast_to(y.astype(np.float32), to, bool(call.get("saturate", 1)))
+        return stored_as(call, y.astype(np.float32), to)
     stored = name if name not in ("int2", "int4", "uint2", "uint4") else name.rstrip("24") + "8"
     return quantised_before_rounding(call, x, scale, zero, np.rint).astype(stored)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kokoro_nb.faults.planting_site import FaultSite
+from kokoro_nb.torch_private import decomposition, schema
 
 
 @dataclass(frozen=True)
@@ -63,12 +64,10 @@ def added(site: FaultSite, function: Callable[..., Any], **arguments: Any) -> An
 
 def _decomposed(op: Any, result: Any, **given: Any) -> Any:
     """Return what PyTorch takes an operator apart into; None where it does not."""
-    from torch._decomp import decomposition_table
-
-    known: Any = decomposition_table.get(op)
+    known = decomposition(op)
     if known is None:
         return None
-    parameters = op._schema.arguments
+    parameters = schema(op).arguments
     found = known(
         *(given[one.name] for one in parameters if not one.kwarg_only),
         **{one.name: given[one.name] for one in parameters if one.kwarg_only and given[one.name] is not None},

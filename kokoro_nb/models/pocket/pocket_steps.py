@@ -18,11 +18,13 @@ from pocket_tts.modules.stateful_module import ModelState, increment_steps, init
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from kokoro_nb.errors import InputError
+from kokoro_nb.errors import InputError, undocumented
 from kokoro_nb.models.pocket import flow_and_mimi
 from kokoro_nb.models.pocket.generation import Host, Speech, Steps, Utterance, Values
 from kokoro_nb.models.pocket.pocket_architecture import without_warnings
 from kokoro_nb.models.pocket.transformer import flow_lm_state, mimi_state
+
+SEEN_IN = {"pocket-tts": ("4.0", "4.0")}  # what is not documented of the package's model
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ def host_of(model: TTSModel, capacity: int, frames: int, room: int) -> Host:
         room=room,
         positions=positions,
         stop_above=model.eos_threshold,
-        earliest=model._MIN_FRAMES_BEFORE_EOS,
+        earliest=_own(model, "_MIN_FRAMES_BEFORE_EOS"),
         rate=model.sample_rate,
     )
 
@@ -132,10 +134,14 @@ def utterance(model: TTSModel, text: str, voice: Tensor, seed: int = 0, sampler:
     return Utterance(
         ids=ids,
         voice=voice.numpy(),
-        noise=draw_noise(model, model._estimate_max_gen_len(ids.shape[1]), seed),
+        noise=draw_noise(model, _own(model, "_estimate_max_gen_len")(ids.shape[1]), seed),
         after_stop=after + 2 if recommended is None else recommended,
         sampler=sampler,
     )
+
+
+def _own(model: TTSModel, name: str) -> Any:
+    return undocumented(model, name, "PocketTTS cannot be taken apart", SEEN_IN)
 
 
 def draw_noise(model: TTSModel, frames: int, seed: int) -> np.ndarray:
@@ -150,7 +156,7 @@ def voice_prompt(model: TTSModel, audio: Tensor) -> Tensor:
 
     They are what `TTSModel.get_state_for_audio_prompt` has the language model read; it first ends the audio on a pause.
     """
-    prompt = model._encode_audio(audio[None, None])
+    prompt = _own(model, "_encode_audio")(audio[None, None])
     if model.flow_lm.insert_bos_before_voice:
         prompt = torch.cat([model.flow_lm.bos_before_voice, prompt], dim=1)
     return prompt
@@ -238,8 +244,9 @@ class WholeModel(nn.Module):
 def package_read(model: TTSModel, ids: Tensor, voice: Tensor, frames: int) -> ModelState:
     """Return the package's state after voice and text, with room for `frames` frames."""
     state = init_states(model.flow_lm, 1, voice.shape[1] + ids.shape[1] + frames)
-    model._run_flow_lm_and_increment_step(state, audio_conditioning=voice)
-    model._run_flow_lm_and_increment_step(state, text_tokens=ids)
+    step = _own(model, "_run_flow_lm_and_increment_step")
+    step(state, audio_conditioning=voice)
+    step(state, text_tokens=ids)
     return state
 
 
@@ -247,7 +254,7 @@ def package_latents(model: TTSModel, state: ModelState, noise: Tensor, after_sto
     """Return the latents, (1, 1, width) each, that the package's loop makes of `noise`, (frames, width)."""
     found: queue.Queue[Tensor | None] = queue.Queue()
     with GivenNoise(noise), without_warnings():
-        model._autoregressive_generation(state, noise.shape[0], after_stop, found, threading.Event())
+        _own(model, "_autoregressive_generation")(state, noise.shape[0], after_stop, found, threading.Event())
     return [latent for latent in iter(found.get, None) if latent is not None]
 
 

@@ -182,7 +182,8 @@ def run(
     for i, layer in enumerate(transformer.layers):
         update, new = attention(layer.self_attn, layer.norm1(x), cache[i], position, count, write)
         caches.append(new)
-        x = layer._ff_block(x + layer.layer_scale_1(update))
+        x = x + layer.layer_scale_1(update)
+        x = x + layer.layer_scale_2(layer.linear2(F.gelu(layer.linear1(layer.norm2(x)), approximate="tanh")))
     return x, torch.stack(caches)
 
 
@@ -294,5 +295,5 @@ def _carried(part: Streaming, package: ModelState | None) -> Tensor:
 
 def _overlap(part: Streaming) -> int:
     """Return how many samples a convolution carries over."""
-    kernel = part._effective_kernel_size if isinstance(part, StreamingConv1d) else part._kernel_size
-    return kernel - part._stride
+    within = part.conv if isinstance(part, StreamingConv1d) else part.convtr
+    return (within.kernel_size[0] - 1) * within.dilation[0] + 1 - within.stride[0]

@@ -24,6 +24,7 @@ from kokoro_nb.models.case import Case
 from kokoro_nb.models.patches import PATCHES, active, patched
 from kokoro_nb.storage import digest
 from kokoro_nb.studies.repair.trial_stages import TrialStage, trial_stages
+from kokoro_nb.torch_private import pre_hooks
 from kokoro_nb.traces.parity import allowed_error, compare, largest_error
 
 WORKS, FELL, SHAPE = "works", "fell", "another shape"
@@ -174,7 +175,7 @@ def structure(module: nn.Module) -> Iterator[bytes]:
     touching = [p.name for p in on if any(issubclass(kind, owner) for owner, *_ in p.rewrites for kind in classes)]
     yield json.dumps(touching).encode()
     for path, part in module.named_modules():
-        hooks = [type(hook).__qualname__ for hook in part._forward_pre_hooks.values()]
+        hooks = [type(hook).__qualname__ for hook in pre_hooks(part).values()]
         yield f"{path} {type(part).__module__}.{type(part).__qualname__} {hooks} {part.extra_repr()}".encode()
         tensors = (*part.named_parameters(recurse=False), *part.named_buffers(recurse=False))
         for name, tensor in tensors:

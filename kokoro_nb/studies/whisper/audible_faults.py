@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from kokoro.model import KModel
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map_only
 
 from kokoro_nb.models import noise, stages
 from kokoro_nb.models.architecture import SAMPLE_RATE, SAMPLES_PER_FRAME
@@ -99,8 +98,10 @@ def _stage(model: KModel, inputs: dict[str, torch.Tensor]) -> np.ndarray:
 
 class _Float16(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return tree_map_only(torch.Tensor, _rounded, func(*args, **(kwargs or {})))
+        return _rounded(func(*args, **(kwargs or {})))
 
 
-def _rounded(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.half().float() if tensor.dtype == torch.float32 else tensor
+def _rounded(value: Any) -> Any:
+    if isinstance(value, tuple | list):
+        return type(value)(map(_rounded, value))
+    return value.half().float() if getattr(value, "dtype", None) == torch.float32 else value

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from kokoro_nb.backends.base import quietly
+from kokoro_nb.backends.mil import load_program, operator_types
 from kokoro_nb.backends.mil.interpreter import Interpreter
-from kokoro_nb.backends.mil.saved_program import load_program, operator_types
 from kokoro_nb.errors import InputError
 
 WEIGHT = np.random.default_rng(0).normal(size=(40, 30)).astype("float32")

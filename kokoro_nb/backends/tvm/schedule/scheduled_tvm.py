@@ -8,9 +8,9 @@ from typing import Any
 
 from kokoro_nb.backends.base import Artifact, Failure
 from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.tvm import Calls, Tvm, TvmProgram
 from kokoro_nb.backends.tvm.importer import relax_module
 from kokoro_nb.backends.tvm.schedule import scheduled
-from kokoro_nb.backends.tvm.tvm_backend import Calls, Tvm, TvmProgram
 
 CHOSEN = ("TVM_NUM_THREADS", "OMP_NUM_THREADS")  # which TVM reads, in this order, when it computes for the first time
 
