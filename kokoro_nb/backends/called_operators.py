@@ -96,7 +96,7 @@ def laid_out(tensor: Any, strides: tuple[int, ...]) -> Any:
     import torch
 
     known = all(isinstance(one, int) and one > 0 for one in strides)  # neither symbols nor an axis that is repeated
-    if not known or tensor.stride() == strides or not tensor.numel():
+    if not known or len(strides) != tensor.ndim or tensor.stride() == strides or not tensor.numel():
         return tensor
     return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype).copy_(tensor)
 
@@ -126,7 +126,7 @@ def double_dtypes(argument: Any) -> Any:
 
 
 def widened(tensor: Any, double: bool) -> Any:
-    """Return a tensor of floats or complex numbers in float64, if `double`."""
-    if not double:
+    """Return a tensor of floats or complex numbers in float64, if `double`; anything else as it is."""
+    if not double or not hasattr(tensor, "is_complex"):
         return tensor
     return tensor.double() if tensor.is_floating_point() else tensor.cdouble() if tensor.is_complex() else tensor

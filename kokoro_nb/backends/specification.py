@@ -371,5 +371,5 @@ def _call(node: Any, values: Mapping[Any, Any], double: bool, substitute: Hook =
             import torch
 
             target = torch.ops.aten.reshape.default
-    result = target(*args, **kwargs)
+    result = widened(target(*args, **kwargs), double)  # a cast rounds, and what goes on from it is float64
     return result if substitute is None else substitute(node.target, args, kwargs, result)

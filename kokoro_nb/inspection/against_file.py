@@ -1,17 +1,19 @@
 """What is said of the node at which a program first parts from what is right, and who is to blame."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from kokoro_nb.inspection.blame import InspectionFinding
 from kokoro_nb.inspection.compared_constants import (
+    ROUNDED,
     called,
     changed_parameters,
     differing,
     foreign_constants,
+    largest_change,
     other_number,
     same_constants,
 )
@@ -33,6 +35,10 @@ WORDS: dict[Name, str] = {
 }
 
 
+LAYOUTS = ("transpose", "permute", "t")
+"""Kinds of operators by which a program may be in another layout than another, and mean the same."""
+
+
 class PairedPrograms(PairedValues):
     """Two programs, and what is said of the node at which they part."""
 
@@ -51,7 +57,8 @@ class PairedPrograms(PairedValues):
         mine, theirs = len(self.candidate.outputs), f"{self.reference.label} {len(self.reference.outputs)}"
         if mine != len(self.reference.outputs):
             note += f" It has {mine} outputs and new states, {theirs}: the last are not compared."
-        return note
+        changed = [f"{_called(one)}, of which {words}" for one, _, words in self._changed(self.candidate.nodes)]
+        return f"{note} What is not that of its counterpart: {'; '.join(changed[:3])}." if changed else note
 
     @property
     def finding(self) -> InspectionFinding | None:
@@ -61,7 +68,7 @@ class PairedPrograms(PairedValues):
         """
         drawn = next((one for one in self.candidate.nodes if one.key == self.candidate.drawing), None)
         if drawn is not None:
-            words = f"{drawn.key} ({drawn.operator}) draws at random, and nothing in {self.reference.label} does"
+            words = f"{_called(drawn)} draws at random, and nothing in {self.reference.label} does"
             return _found(drawn, "operator lowered as another", f"{words}.", ())
         rounds, apart, paired = any(one.rounds for one in self.candidate.nodes), self.outputs_apart, self
         begun = filter(None, (next(self.parting(), None), next(self.replaced(), None)))
@@ -105,14 +112,17 @@ class PairedPrograms(PairedValues):
         for node in undefined if lacking else ():
             like = [one for one in self.counterparts(node, whole=True) if not {*one.outputs} & {*self.known}]
             for _, words in differing(like[0], node) if len(like) == 1 else ():
-                words = f"{node.key} ({node.operator}) has no definition here, and {words}"
+                words = f"{_called(node)} has no definition here, and {words}"
                 return _found(node, "operator lowered as another", f"{words} in {self.reference.label}.", ())
         for mine, other in ((mine, other) for mine, other in lacking.items() if other in self.known):
             apart = ValueSketch.of(np.asarray(outputs[mine], np.float64)).differs(self.known[other].first)
             if apart > OTHER:
                 words = f"The output '{mine}' is {number(apart)} of the root mean square from that of"
-                words = f"{words} {self.reference.label} (limit {number(OTHER)}); what gives it has no definition here."
-                return InspectionFinding("outputs", "unknown", words)
+                words = f"{words} {self.reference.label} (limit {number(OTHER)}); what gives it has no definition here"
+                if not undefined:
+                    return InspectionFinding("outputs", "unknown", f"{words}.")
+                found = InspectionFinding.at(undefined[0], "outputs", "unknown", f"{words}: {_called(undefined[0])}.")
+                return replace(found, counterpart=self.counterpart(undefined[0]))
         return None
 
     @property
@@ -120,8 +130,21 @@ class PairedPrograms(PairedValues):
         """Up to which share of its level a value is another one times a number."""
         return float(np.minimum(self.limit, 1e-3))
 
-    def _unread(self, node: ComparedNode, other: ComparedNode) -> list[tuple[Name, str]]:
-        """Say which input of its counterpart neither a node reads nor those that go on from it."""
+    def _rewired(self, node: ComparedNode, other: ComparedNode) -> list[tuple[Name, str]]:
+        """Say which values a node reads in place of those that its counterpart reads, or in another order.
+
+        Else, which input of its counterpart neither the node reads nor those that go on from it.
+        """
+        pairs = (self.pairs.get(one, ("", np.inf)) for one in node.reads)
+        given = [self.first[there] if apart <= self.limit else "" for there, apart in pairs]
+        wanted = [self.first.get(one, "") for one in other.reads]
+        held, there = ([one is None for one in each.constants] for each in (node, other))
+        if _kind(node.operator) == _kind(other.operator) and all(given) and all(wanted):
+            words = f"{', '.join(node.reads)} for {', '.join(other.reads)} there"
+            if sorted(given) == sorted(wanted) and (given != wanted or (held != there and len(held) == len(there))):
+                return [("operator lowered as another", f"its inputs are exchanged, {words}")]
+            if given != wanted and len(given) == len(wanted):
+                return [("operator lowered as another", f"it reads another value, {words}")]
         mine = set().union(*(self.paired_reads(one) for one in self._region(node)))
         read = (one for one in other.reads if one in self.first and np.ptp(self.known[one].points) != 0)
         lacked = next((one for one in read if self.first[one] not in mine), None)
@@ -135,7 +158,7 @@ class PairedPrograms(PairedValues):
         if others and others[0].operator == node.operator:
             other = others[0]
             proof.append(f"Its counterpart there is {_named(other)}.")
-            how = [*differing(other, node), *self._unread(node, other)]
+            how = [*differing(other, node), *self._rewired(node, other)]
             for one, right in zip(node.outputs, other.outputs, strict=False):
                 if one in self.own and right in self.known:
                     how += [("changed scale", words) for words in scaled(self.own[one], self.known[right], self._alike)]
@@ -146,43 +169,69 @@ class PairedPrograms(PairedValues):
         return self._elsewhere(node, others, proof)
 
     def _stated(self, node: ComparedNode, how: list[tuple[Name, str]], proof: list[str]) -> InspectionFinding:
-        where = f"{node.key} ({node.operator}) is the first node whose result {self.reference.label} does not have"
+        where = f"{_called(node)} is the first node whose result {self.reference.label} does not have"
         if how:
             return _found(node, how[0][0], f"{where}: {'; '.join(words for _, words in how)}.", proof)
         statement = f"{where}, though operator, constants and attributes are the same."
+        for one, there, words in self._changed(self._before(node)):
+            part = f"{_called(one)} is where the file parts from {self.reference.label}: {words}"
+            found = _found(one, "changed constant", f"{part}; {node.key} is the first that shows it.", proof)
+            return replace(found, counterpart=there.key)
         apart = float(np.max([self.pairs[one][1] for one in node.reads if one in self.pairs], initial=0.0))
         if apart > SAME:
             words = f"Its input is {number(apart)} of its root mean square apart: it makes that large."
             found = InspectionFinding.at(node, "precision", "precision", statement, *proof, words)
             return replace(found, mechanism=Mechanism("too few bits", WORDS["too few bits"], (words,)))
-        turned = self._reordered(node)
-        if turned is None:
-            integers = [name for name in node.reads if name not in self.own]
-            proof += [f"It reads '{name}', integers that were not compared." for name in integers]
-            return InspectionFinding.at(node, "structure", "unknown", statement, *proof)
-        return self._turned(turned, node, proof)
+        integers = [name for name in node.reads if name not in self.own]
+        unseen = [f"It reads '{name}', integers that were not compared." for name in integers]
+        unknown = InspectionFinding.at(node, "structure", "unknown", statement, *proof, *unseen)
+        return self._turned(node, proof) or unknown
 
-    def _turned(self, turned: ComparedNode, node: ComparedNode, proof: list[str]) -> InspectionFinding:
-        read = self.paired_reads(turned)
-        alike = (one for one in self.reference.nodes if read & {self.first.get(name) for name in one.outputs})
-        there = next((one for one in alike if read & self.read_by(one)), None)
-        name = self.pairs[turned.outputs[0]][0] if there is None else there.key
-        words = f"{turned.key} ({turned.operator}) gives the elements of {name} of {self.reference.label}"
-        words = f"{words} in another order; {node.key} is the first that shows it."
-        found = _found(turned, "changed layout or shift", words, proof)
-        return found if there is None else replace(found, counterpart=there.key)
+    def _turned(self, node: ComparedNode, proof: list[str]) -> InspectionFinding | None:
+        """Name what gives the elements that `node` is made from in another order than anything there, if that does so.
 
-    def _reordered(self, node: ComparedNode) -> ComparedNode | None:
-        """Return the first node before this one, of those that it reads from, that changes the order of elements."""
-        needed, before = set(node.reads), []
+        It is the first there whose result is here in no place in its order, though all that it reads is; else the first
+        here of which the same holds, beside the one there that reads the same. Layouts may differ and mean the same.
+        """
+        before = self._before(node)
+        nearest = ((self.pairs.get(name, ("", np.inf)), one) for one in before for name in one.outputs)
+        makers = {self.first[name]: one for (name, apart), one in nearest if apart <= self.limit}
+        given = [
+            (there, makers.get(self.first.get(name, ""))) for there in self.reference.nodes for name in there.outputs
+        ]
+        alike = [(there, one) for one in before for there in self.counterparts(one, whole=True)[:1]]
+        for pairs, values, others in ((given, self.known, self.own), (alike, self.own, self.known)):
+            for there, one in pairs:
+                if one is None or (_kind(there.operator) in LAYOUTS and one.operator != there.operator):
+                    continue
+                own = there if values is self.known else one
+                if any(_is_in(others, values.get(name)) for name in own.outputs):
+                    continue
+                if all(_is_in(others, values[name]) for name in own.reads if name in values):
+                    words = f"{_called(one)} gives the elements of {there.key} of {self.reference.label}"
+                    words = f"{words} in another order; {node.key} is the first that shows it."
+                    return replace(_found(one, "changed layout or shift", words, proof), counterpart=there.key)
+        return None
+
+    def _before(self, node: ComparedNode) -> list[ComparedNode]:
+        """Return the nodes before this one that what it reads is made by."""
+        needed, before = set(node.reads), list[ComparedNode]()
         for one in reversed(self.candidate.nodes[: node.index]):
             if needed & set(one.outputs):
                 needed |= set(one.reads)
-                before.append(one)
-        paired = {name for name in needed & set(self.pairs) if self.pairs[name][1] <= self.limit}
-        ordered = {name for name in paired if self._in_order(name)}
-        turned = (one for one in reversed(before) if paired & set(one.outputs) and not ordered & set(one.outputs))
-        return next((one for one in turned if ordered >= paired & set(one.reads)), None)
+                before.insert(0, one)
+        return before
+
+    def _changed(self, nodes: Sequence[ComparedNode]) -> Iterator[tuple[ComparedNode, ComparedNode, str]]:
+        """Yield those with other constants or attributes than all that reads the same there, one of these, and which.
+
+        Not those of which rounding to 4 bits may make such constants.
+        """
+        for node in nodes:
+            others = {one: list(differing(one, node)) for one in self.counterparts(node, whole=True)}
+            for one, how in [*others.items()][:1] if all(others.values()) else ():
+                if largest_change(one, node) > ROUNDED or any("attribute" in words for _, words in how):
+                    yield node, one, "; ".join(words for _, words in how)
 
     def _in_order(self, name: str) -> bool:
         """Return whether the reference has a value with its elements in the same order."""
@@ -192,7 +241,10 @@ class PairedPrograms(PairedValues):
         """Say what parts where the two are written in other operators, between results that both have."""
         region = self._region(node)
         other = next((one for one in others if self.is_missing(one)), None)
-        where = f"{node.key} ({node.operator}) is the first node whose result {self.reference.label} does not have"
+        where = f"{_called(node)} is the first node whose result {self.reference.label} does not have"
+        turned = self._turned(node, proof)
+        if turned is not None:
+            return turned
         if other is None:
             name: Name = "operator lowered as another" if node.reads else "changed constant"
             why = f"no {node.operator} there reads the same" if node.reads else "it is made of constants alone"
@@ -203,7 +255,7 @@ class PairedPrograms(PairedValues):
         for one in region:
             how = list(foreign_constants(other, one, region, self.reference.nodes))
             if how:
-                part = f"{one.key} ({one.operator}) is where the file parts from {self.reference.label}"
+                part = f"{_called(one)} is where the file parts from {self.reference.label}"
                 return _found(one, "changed constant", f"{part}: {'; '.join(how)}.", proof)
         for one, multiple in ((one, self._multiple(one)) for one in region):
             if multiple is not None:
@@ -215,11 +267,8 @@ class PairedPrograms(PairedValues):
             words = factor[0].replace("what it is there", "its input")
             statement = f"{where}: no {node.operator} there reads the same, and {words}."
             return _found(node, "changed scale", statement, proof)
-        turned = self._reordered(node) if _kind(node.operator) == _kind(other.operator) else None
-        if turned is not None and not all(self._in_order(name) for name in node.reads if name in self.own):
-            return self._turned(turned, node, proof)
-        unread = "".join(f"; {words}" for _, words in self._unread(node, other))
-        statement = f"{where}: it computes something else than {other.key} ({other.operator}) there{unread}."
+        unread = "".join(f"; {words}" for _, words in self._rewired(node, other))
+        statement = f"{where}: it computes something else than {_called(other)} there{unread}."
         return _found(node, "operator lowered as another", statement, proof)
 
     def _multiple(self, node: ComparedNode) -> tuple[Name, str] | None:
@@ -259,6 +308,15 @@ def _found(node: ComparedNode, name: Name, statement: str, proof: Sequence[str])
     """Return a finding that the file is to blame for, with what happened."""
     found = InspectionFinding.at(node, "structure", "file", statement, *proof)
     return replace(found, mechanism=Mechanism(name, WORDS[name], (statement.rstrip("."),)))
+
+
+def _is_in(values: Mapping[str, ValueSketch], value: ValueSketch | None) -> bool:
+    """Return whether a value is among others, its elements in the same order."""
+    return value is not None and any(one.differs(value) <= SAME for one in values.values())
+
+
+def _called(node: ComparedNode) -> str:
+    return f"{node.key} ({node.operator})"
 
 
 def _named(node: ComparedNode) -> str:

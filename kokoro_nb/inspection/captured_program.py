@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from kokoro_nb.backends.signature import TensorSpec, checked
+from kokoro_nb.backends.signature import TensorSpec, array_of, checked
 from kokoro_nb.errors import one_line
 from kokoro_nb.inspection.blame import Blame
 from kokoro_nb.inspection.compared_program import ComparedProgram
@@ -98,7 +98,7 @@ class CapturedRun(JudgedRun):
         worst, name = judgement.worst, self.program.operators[judgement.index].name
         assert worst is not None
         right, second = (
-            self.program.recompute(name, self.inputs, self.run.captured, double).numpy().astype(np.float64)
+            array_of(self.program.recompute(name, self.inputs, self.run.captured, double)).astype(np.float64)
             for double in (True, False)
         )
         if worst.finite < worst.right_finite:

@@ -8,6 +8,7 @@ import numpy as np
 
 from kokoro_nb.backends.called_operators import user_results
 from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.signature import array_of
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, freeing, last_readers, nodes_of
@@ -169,4 +170,4 @@ def _constants(exported: Exported, operator: Operator) -> tuple[tuple[str, np.nd
     names = [one.removeprefix(CONSTANT) for one in operator.inputs if one.startswith(CONSTANT)]
     numbers = exported.specification.numbers(operator.name)
     floats = ((name, np.asarray(value)) for name, value in numbers.items() if isinstance(value, float))
-    return (*((name, held[name].detach().numpy()) for name in names), *floats)
+    return (*((name, array_of(held[name])) for name in names), *floats)

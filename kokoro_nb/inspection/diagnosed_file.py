@@ -53,7 +53,7 @@ def diagnosed_file(subject: Subject, file: str | Path) -> Diagnosis:
     comparison = PairedPrograms.of(reference, candidate, made.arrays)
     if comparison.unrelated:
         raise InputError(f"{other}: it has none of the module's values and constants.")
-    report = with_findings(program.report(made, seen), comparison)
+    report = with_findings(program.report(made, seen), comparison, seen.outputs)
     known = reference_trace(module, subject.inputs)
     culprits = tuple(placed(subject, one) for one in _culprits(report, comparison, known, runtime.name))
     outputs = {name: np.asarray(one) for name, one in zip(module.outputs, seen.outputs.values(), strict=False)}
@@ -65,8 +65,9 @@ def diagnosed_file(subject: Subject, file: str | Path) -> Diagnosis:
     verdict, statement = report.verdict, report.headline
     if culprits:
         statement = culprits[0].statement
-    elif verdict == "pass" and output.verdict != "pass":
-        verdict, statement = "unknown", f"No node of {path.name} is wrong or parts from {label}, and {output}."
+    elif not report.findings:  # of nodes that could not be judged, outputs within their limit say enough
+        verdict = "pass" if output.verdict == "pass" else "unknown"
+        statement = statement if verdict == "pass" else f"No node that was judged is wrong or parts, and {output}."
     why = f"{path.name} was inspected against {label}"
     return Diagnosis(runtime.name, "inspection", why, verdict, culprits, statement, output=output, subject=subject)
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.backends.signature import TensorSpec
+from kokoro_nb.backends.signature import TensorSpec, as_array
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_session import run_session, session_of
+from kokoro_nb.locate.rounding_bound import is_float
 
 SIZES = (16, 24, 64, 8, 4, 2, 1, 128)
 """Lengths that are tried for an axis that the file leaves open."""
@@ -51,8 +52,8 @@ def given_inputs(file: OnnxFile, given: Mapping[str, Any]) -> MadeInputs:
         raise InputError(f"{wrong[0]}; the file has {', '.join(names) or 'none'}.")
     arrays = {}
     for value in file.inputs:
-        array, dtype = np.asarray(given[value.name]), _dtype(value)
-        if array.dtype.kind != dtype.kind:
+        array, dtype = as_array(value.name, given[value.name]), _dtype(value)
+        if array.dtype.kind != dtype.kind and not (is_float(array.dtype) and is_float(dtype)):
             raise InputError(f"The input '{value.name}' has the type {array.dtype}; the file wants {dtype}.")
         dims = value.type.tensor_type.shape.dim
         fits = len(dims) == array.ndim and all(a.dim_value in (0, n) for a, n in zip(dims, array.shape, strict=True))

@@ -21,7 +21,7 @@ from kokoro_nb.inspection.quantisation_budget import QuantisationBudget
 from kokoro_nb.inspection.quantised_mend import candidates, quantised_mend
 from kokoro_nb.inspection.references import Reference, opened
 from kokoro_nb.inspection.second_version import second_opinion, second_runtime
-from kokoro_nb.inspection.value_types import Tell
+from kokoro_nb.inspection.value_types import Tell, Values
 from kokoro_nb.inspection.whole_file import AUDIBLE, has_halves
 from kokoro_nb.locate.culprit import Mechanism
 from kokoro_nb.markup import number
@@ -107,9 +107,7 @@ def inspect(
     if reference is not None:
         known = reference.program(made.arrays)
         comparison = PairedPrograms.of(known, program.compared(), made.arrays)
-        report = with_findings(report, comparison)
-        unseen = comparison.unseen(seen.outputs)
-        report = report if unseen is None else replace(report, findings=(*report.findings, unseen))
+        report = with_findings(report, comparison, seen.outputs)
     if mend is not None:
         done = _mended(seen, Path(mend), level, tell)
         report = replace(report, notes=(*report.notes, f"{Path(mend).name}: {done}"), mended=done)
@@ -141,12 +139,13 @@ def _inputs(program: Any, reference: Reference | None) -> MadeInputs:
     return made
 
 
-def with_findings(report: InspectionReport, comparison: PairedPrograms) -> InspectionReport:
-    """Add to a report where the file first parts from what is right."""
+def with_findings(report: InspectionReport, comparison: PairedPrograms, outputs: Values) -> InspectionReport:
+    """Add to a report where the file first parts from what is right; `outputs` are what the runtime gave."""
     found = comparison.finding
     if found is not None and found.kind == "outputs" and report.budget.layers:
         found = _of_layer(found, report.budget)
-    findings = sorted([*report.findings, *([found] if found else [])], key=lambda one: (one.index < 0, one.index))
+    every = [*report.findings, *filter(None, (found, comparison.unseen(outputs)))]
+    findings = sorted(every, key=lambda one: (one.index < 0, one.index))
     return replace(report, findings=tuple(findings), notes=(*report.notes, comparison.note))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import Exported, as_exported
+from kokoro_nb.backends.signature import as_tensors, specs
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.compared_program import ComparedProgram, by_name, of_exported
 from kokoro_nb.inspection.formats import FORMATS, read_program
@@ -27,13 +28,13 @@ class Reference:
         A module is exported once the inputs are known.
     label : str
         What it is called in a sentence.
-    inputs : dict or None
-        Arrays by name that came with it.
+    inputs : mapping or None
+        Arrays or tensors by name that came with it.
     """
 
     what: Any
     label: str
-    inputs: dict[str, np.ndarray] | None = None
+    inputs: Mapping[str, Any] | None = None
 
     @classmethod
     def of(cls, against: Any) -> "Reference":
@@ -54,9 +55,8 @@ class Reference:
                 f"A file cannot be compared with a {type(what).__name__}; give a path, a torch.nn.Module, or a pair of "
                 "a module and its inputs by name."
             )
-        given = None if inputs is None else {name: np.asarray(value) for name, value in inputs.items()}
         module = what.module if isinstance(what, Exported) else what
-        return cls(what, f"the module {type(module).__name__}", given)
+        return cls(what, f"the module {type(module).__name__}", inputs)
 
     def program(self, inputs: Mapping[str, np.ndarray]) -> ComparedProgram:
         """Return it for a comparison on inputs of these shapes.
@@ -72,8 +72,9 @@ class Reference:
             return self.what.compared()
         parameters = signature(self.what.forward).parameters.values()
         needed = [one.name for one in parameters if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD]
-        names = needed if self.inputs is None else list(self.inputs)
-        return of_exported(exported_reference(self.what.eval(), by_name(names, inputs, self.label)), self.label)
+        named = by_name(needed if self.inputs is None else list(self.inputs), inputs, self.label)
+        given = as_tensors(named, specs(named if self.inputs is None else self.inputs))
+        return of_exported(exported_reference(self.what.eval(), given), self.label)
 
 
 def exported_reference(program: Any, inputs: Mapping[str, Any]) -> Exported:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.backends.signature import BFLOAT16, epsilon
+from kokoro_nb.backends.signature import BFLOAT16, array_of, epsilon
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.rounding_bound import RoundingBound, apart, is_float, kept_wide, measured, nudged, units
 from kokoro_nb.locate.rounding_families import by_channel
@@ -216,7 +216,7 @@ class Judge:
     def _computed(
         self, name: str, inputs: Mapping[str, Any], captured: Mapping[str, np.ndarray], double: bool = True
     ) -> np.ndarray:
-        return parts(self._meaning.recompute(name, inputs, captured, double).numpy())
+        return parts(array_of(self._meaning.recompute(name, inputs, captured, double)))
 
 
 def uncaptured(operator: Operator, captured: Collection[str], operators: Mapping[str, Operator]) -> tuple[str, ...]:

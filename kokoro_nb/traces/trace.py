@@ -190,6 +190,8 @@ class Recorder:
     def add(self, name: str, value: Any) -> None:
         """Measure the result of the operator `name`, in whatever shape; of two under one name the later one counts."""
         operator, array = self._operators[name], np.asarray(value)
+        if operator.dtype.startswith("complex") and array.dtype.kind == "f":  # as a runtime without them has the parts
+            array = np.ascontiguousarray(array, np.zeros(0, operator.dtype).real.dtype).view(operator.dtype)[..., 0]
         self._taps[name] = Tap(operator, describe(array), np.array(array) if self._keep == "full" else None)
 
     def trace(self, backend: str, inputs: Given, outputs: Given, how: str, meaning: Meaning | None = None) -> Trace:

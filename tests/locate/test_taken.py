@@ -6,7 +6,7 @@ from torch import nn
 
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection import diagnose
+from kokoro_nb.inspection import diagnose, inspect
 from kokoro_nb.locate.tapping import EXTRA_OUTPUTS
 from tests.locate.function_modules import Function, here
 
@@ -72,6 +72,22 @@ def test_bfloat16_is_judged_by_its_own_rounding(name):
     found = diagnose(_net().bfloat16(), {"input": X.bfloat16()}, here(name))
     assert found.verdict == "pass"
     assert found.output.of_peak > 1e-4  # what float32's rounding would not explain
+    inside = Function(lambda x: x.bfloat16().sum(1, dtype=torch.bfloat16).float())
+    assert diagnose(inside, {"x": X}, here(name)).verdict == "pass"
+
+
+def test_a_file_in_bfloat16_is_that_of_its_module(tmp_path):
+    module, inputs = _net().bfloat16(), {"input": X.bfloat16()}
+    torch.export.save(torch.export.export(module, (inputs["input"],)), tmp_path / "net.pt2")
+    assert inspect(tmp_path / "net.pt2", against=(module, inputs)).findings == ()
+
+
+def test_complex_numbers_that_a_runtime_holds_as_their_parts_are_computed_on_as_such():
+    found = diagnose(Function(lambda x: torch.view_as_real(torch.fft.fft(x))), {"x": X}, here("onnxruntime"))
+    assert (found.verdict, [tap.statistics.dtype for tap in found.investigation.candidate.taps]) == (
+        "pass",
+        ["complex64", "float32"],
+    )
 
 
 def test_a_float32_program_refuses_bfloat16():

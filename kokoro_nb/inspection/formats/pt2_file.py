@@ -1,7 +1,7 @@
 """Programs that `torch.export.save` wrote: read, run in PyTorch, and each operator computed again in float64."""
 
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import getitem
 from pathlib import Path
@@ -13,7 +13,7 @@ import torch
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.called_operators import user_results
 from kokoro_nb.backends.exported import Exported, tensors_in
-from kokoro_nb.backends.signature import TensorSpec, dtype_name
+from kokoro_nb.backends.signature import TensorSpec, array_of, dtype_name
 from kokoro_nb.errors import InputError, one_line
 from kokoro_nb.inspection.captured_program import CapturedProgram, ProgramFacts, ProgramRun
 from kokoro_nb.inspection.compared_program import ComparedProgram, of_exported
@@ -106,9 +106,9 @@ class Pt2File(CapturedProgram):
         examples = self.exported.program.example_inputs
         leaves = list(tensors_in(examples))
         if len(leaves) == len(self.exported.inputs):
-            arrays = {spec.name: leaf.detach().numpy() for spec, leaf in zip(self.exported.inputs, leaves, strict=True)}
+            arrays = {spec.name: array_of(leaf) for spec, leaf in zip(self.exported.inputs, leaves, strict=True)}
             return MadeInputs(arrays, dict.fromkeys(arrays, "the example that the file holds"))
-        return drawn_inputs(self.exported.inputs, seed, {})
+        return drawn_inputs([replace(one, dtype=one.held) for one in self.exported.inputs], seed, {})
 
     def run(self, inputs: Arrays) -> ProgramRun:
         """Run it operator by operator in PyTorch.
@@ -121,7 +121,7 @@ class Pt2File(CapturedProgram):
         captured: dict[str, np.ndarray] = {}
         try:
             specification = self.exported.specification
-            outputs = specification.run(inputs, lambda name, one: captured.update({name: one.detach().numpy().copy()}))
+            outputs = specification.run(inputs, lambda name, one: captured.update({name: np.array(array_of(one))}))
         except Exception as error:
             raise InputError(f"PyTorch stops on {self.path}: {one_line(error)}.") from error
         return ProgramRun(captured, outputs)

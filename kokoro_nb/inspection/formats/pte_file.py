@@ -13,7 +13,7 @@ import torch
 
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.executorch.executorch_private import of_executorch
-from kokoro_nb.backends.signature import TensorSpec
+from kokoro_nb.backends.signature import TensorSpec, array_of
 from kokoro_nb.errors import InputError, one_line
 from kokoro_nb.inspection.captured_program import CapturedProgram, ProgramFacts, ProgramRun
 from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram, Observe
@@ -180,7 +180,7 @@ class PteFile(PteInstructions, CapturedProgram):
         if self.has_halves and not run.logged:
             for operator in self.operators:
                 if all(one in captured for one in operator.inputs if not one.startswith((INPUT, CONSTANT))):
-                    captured[operator.name] = self.recompute(operator.name, inputs, captured, double=False).numpy()
+                    captured[operator.name] = array_of(self.recompute(operator.name, inputs, captured, double=False))
         for step in self.steps:
             tensors = run.logged.get(step.number, [])[-len(step.results) or None :]
             for name, value, found in zip(step.names, step.results, tensors, strict=False):
