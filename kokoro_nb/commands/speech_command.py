@@ -69,17 +69,9 @@ def _delivery(arguments: argparse.Namespace) -> "tuple[Kokoro, Delivery]":
     from kokoro_nb.reporting.needs import DELIVERY, require_memory
 
     require_memory("a delivery", arguments.weights, DELIVERY)
-    requested = Delivery(
-        arguments.backend,
-        arguments.host,
-        arguments.at_har,
-        (arguments.voice,),
-        TOKENS if arguments.tokens is None else arguments.tokens,
-        tuple(arguments.seconds or SECONDS),
-        arguments.g2p,
-        arguments.fast,
-        any_length=_any_length(arguments),
-    )
+    place = arguments.backend, arguments.host, arguments.at_har, (arguments.voice,)
+    size = TOKENS if arguments.tokens is None else arguments.tokens, tuple(arguments.seconds or SECONDS)
+    requested = Delivery(*place, *size, arguments.g2p, arguments.fast, any_length=_any_length(arguments))
     return load_model(arguments.weights, arguments.seed), requested
 
 

@@ -7,14 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kokoro_nb import cache_keys
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.ladder import Climb
 from kokoro_nb.errors import InputError
 from kokoro_nb.faults import planted
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.studies.repair import patch_trials
-from kokoro_nb.studies.repair.patch_trials import PatchBench, PatchTrial, StageOutcome, judged, structure
+from kokoro_nb.studies.repair.patch_trials import PatchBench, PatchTrial, StageOutcome, judged
 from kokoro_nb.studies.repair.trial_stages import TrialStage
 
 WORKS, FELL, SHAPE = patch_trials.WORKS, patch_trials.FELL, patch_trials.SHAPE
@@ -125,24 +124,6 @@ def test_a_damaged_record_is_refused(fresh):
         fresh.trial(())
 
 
-def test_what_decides_what_a_module_computes(narrow):
-    block = narrow.model.decoder.encode
-
-    def mark():
-        return list(structure(block))
-
-    plain = mark()
-    assert mark() == plain
-    for name, changes in (("two_pass_norm", True), ("fold_weight_norm", True), ("constant_scale", True)):
-        with patched(narrow.model, (name,)):
-            assert (mark() != plain) is changes
-    for name in ("floor_phase", "divided_snake", "explicit_noise"):  # of other classes
-        with patched(narrow.model, (name,)):
-            assert mark() == plain
-    with planted(block, "conv1.bias", 0):
-        assert mark() != plain
-
-
 def test_where_rounding_hides_every_error_nothing_is_tried(narrow, narrow_case, bench, tmp_path, monkeypatch):
     stages = [replace(bench.stages[0], floor=0.02), *bench.stages[1:]]
     monkeypatch.setattr("kokoro_nb.studies.repair.patch_trials.trial_stages", lambda *_: stages)
@@ -150,12 +131,3 @@ def test_where_rounding_hides_every_error_nothing_is_tried(narrow, narrow_case, 
         PatchBench(narrow.model, narrow_case, "eager", folder=tmp_path)
     with patched(narrow.model, ("floor_phase",)), pytest.raises(InputError, match="'floor_phase' is on"):
         PatchBench(narrow.model, narrow_case, "eager", folder=tmp_path)
-
-
-def test_a_recorded_outcome_depends_on_our_own_code(narrow, bench, monkeypatch):
-    stage, tried = bench.stages[0], []
-    monkeypatch.setattr(cache_keys, "code_digest", lambda *rooms: tried.append(rooms) or "another")
-    before = bench._key(stage, narrow.model.decoder.encode)
-    assert tried == [("backends", "models")]
-    monkeypatch.setattr(cache_keys, "code_digest", lambda *rooms: "changed")
-    assert bench._key(stage, narrow.model.decoder.encode) != before

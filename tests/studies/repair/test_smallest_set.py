@@ -50,16 +50,6 @@ def test_the_needed_are_found_and_each_is_proven():
     assert json.loads(json.dumps(json_ready(found.as_json())))["proven"] is True
 
 
-def test_without_need_nothing_is_patched():
-    found = search("eager", Oracle(lambda _: True))
-    assert found.minimal == ()
-    assert found.proven
-    assert found.as_dict()["patches"] == "none is needed"
-    assert found.unpatched.works
-    assert set(_kinds(found).values()) == {HARMLESS}
-    assert {use.speed for use in found.uses} == {1.0}
-
-
 def test_what_fails_only_on_the_whole_is_searched_there():
     oracle = Oracle(lambda names: "custom_stft" in names, lambda names: "two_pass_norm" in names)
     found = search("tvm", oracle)
