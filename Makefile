@@ -27,7 +27,7 @@ test test-all report: export KOKORO_NB_NODE ?= $(abspath $(CLIENTS))/node_module
 
 unexport PYTHONDONTWRITEBYTECODE  # else each of hundred processes compiles the package anew
 
-.PHONY: report test test-all replay lab lint lock doctor clean
+.PHONY: report test test-all replay versions lab lint lock doctor clean
 
 report: $(VENV)/.installed ## run every notebook and render outputs/report/index.html
 	$(BIN)/kokoro-nb report --jobs $(JOBS) $(PARAMETERS)
@@ -53,6 +53,10 @@ replay: $(VENV)/.installed ## make the records of notebook 12 anew, by hand: sev
 	  PYTHONPATH=. PATH=$${place#*:}/bin:$$PATH python -W ignore -m kokoro_nb diagnose --no-remedies \
 	    data/replay/targets.py:$${one%:*} --backend executorch-$${one#*:} \
 	    --json data/replay/$${place%:*}/$${one%:*}.json; case $$? in 0|1|3) ;; *) exit 1;; esac; done; done
+
+# One environment at a time, and removed when it was tried; SETS="old new" for some of them.
+versions: $(VENV)/.installed ## try the core with old, locked and newest versions, by hand: several GB
+	$(PYTHON) data/versions/run_versions.py $(BIN)/python outputs/versions $(SETS)
 
 lab: $(VENV)/.installed ## open JupyterLab on the notebooks
 	$(BIN)/jupyter lab --notebook-dir=notebooks

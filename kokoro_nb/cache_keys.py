@@ -1,16 +1,19 @@
 """What a cached result depends on beside its inputs: our own code, versions of packages, and files that it reads."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from kokoro_nb.storage import digest, file_digest, json_ready
+from kokoro_nb.storage import digest, file_digest, json_ready, read_json
 
 PACKAGE = Path(__file__).parent
 DATA = PACKAGE.parent / "data"
+TESTED = PACKAGE / "tested_versions.json"  # the first and the last, as `make versions` writes them
+ONNX_RUNTIMES = ("onnxruntime", "onnxruntime-gpu", "onnxruntime-openvino", "onnxruntime-directml")
 
 
 def cache_key(about: Mapping[str, Any], rooms: Iterable[str] = (), packages: Iterable[str] = ()) -> str:
@@ -40,6 +43,28 @@ def code_digest(*rooms: str) -> str:
 def package_versions(packages: Iterable[str]) -> dict[str, str]:
     """Return the installed version of each distribution, ``absent`` where there is none."""
     return {package: _version(package) for package in packages}
+
+
+def untested_versions() -> list[str]:
+    """Return a sentence for each runtime of another version than those that this package was tested with."""
+    tested = read_json(TESTED, "table of versions")
+    return [
+        f"{name} {version} is none of the versions that this was tested with, {first} to {last}; what it lacks is said."
+        for name, version in package_versions(tested).items()
+        for first, last in [tested[name]]
+        if version != "absent" and not _numbers(first) <= _numbers(version) <= _numbers(last)
+    ]
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(one) for one in re.findall(r"\d+", version)[:2]]  # a third one is for what is mended
+
+
+def rival_runtimes() -> str:
+    """Return the sentence that says so where packages bring ONNX Runtime twice; empty where there is one, or none."""
+    found = [f"{name} {one}" for name, one in package_versions(ONNX_RUNTIMES).items() if one != "absent"]
+    overwritten = f"{' and '.join(found)} are both installed, each over the files of the other"
+    return f"{overwritten}; uninstall all of them, and install one." if len(found) > 1 else ""
 
 
 def files_digest(path: str | Path) -> str:

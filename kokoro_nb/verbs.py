@@ -111,7 +111,7 @@ def compare(reference: Any, candidate: Any, sr: int | None = None) -> Any:
     Parameters
     ----------
     reference, candidate : array or path
-        Arrays of one shape; with `sr` they are audio. Paths: two WAV files, two NumPy files, two JSON files of
+        Arrays of one shape; with `sr` they are audio. Paths: two WAV files, two JSON files of
         ``kokoro-nb diagnose`` or ``inspect``, or two folders of runs.
     sr : int, optional
         Sampling rate in Hz: the arrays are signals, to be compared as such.
@@ -152,10 +152,6 @@ def _compare_paths(reference: Path, candidate: Path) -> Any:
         from kokoro_nb.studies.record_differences import compare_records
 
         return compare_records(reference, candidate)
-    if kinds == {".npy"}:
-        import numpy as np
-
-        return compare(_read(np.load, reference), _read(np.load, candidate))
     if kinds == {".wav"}:
         from kokoro_nb.listening.waveform import read_wav
 
@@ -163,16 +159,7 @@ def _compare_paths(reference: Path, candidate: Path) -> Any:
         if rate != other:
             raise InputError(f"{reference} has {rate} Hz and {candidate} {other} Hz; resample one of them.")
         return compare(first, second, rate)
-    raise InputError(
-        f"{reference} and {candidate} cannot be compared; give two folders, two .wav, .npy or .json files."
-    )
-
-
-def _read(load: Any, path: Path) -> "np.ndarray":
-    try:
-        return load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"{path} cannot be read as an array ({error}); give a .npy file.") from error
+    raise InputError(f"{reference} and {candidate} cannot be compared; give two folders, two .wav or two .json files.")
 
 
 def transcribe(audio: "np.ndarray", sr: int = 24000, model: str | Path = "mini") -> "Transcript":

@@ -5,7 +5,9 @@ import os
 import pytest
 
 from kokoro_nb import cache_keys
-from kokoro_nb.cache_keys import cache_key, code_digest, files_digest, package_versions
+from kokoro_nb.__main__ import main
+from kokoro_nb.cache_keys import cache_key, code_digest, files_digest, package_versions, untested_versions
+from kokoro_nb.commands.json_file import give
 
 
 @pytest.fixture
@@ -53,3 +55,17 @@ def test_files_count_by_content(tmp_path):
     assert files_digest(file) != of_file
     assert files_digest(file.parent) != of_folder
     assert files_digest(tmp_path / "nowhere") == ""
+
+
+def test_a_version_outside_of_those_that_were_tested_is_a_note_and_two_runtimes_are_bad_input(monkeypatch, capsys):
+    assert untested_versions() == []
+    found = {"torch": "99.1.0", "coremltools": "8.3.9", "onnxruntime": "1.22.1"}
+    monkeypatch.setattr(cache_keys, "_version", lambda package: found.get(package, "absent"))
+    give("passed", dict, None)
+    said = capsys.readouterr()
+    assert said.out == "passed\n"
+    assert said.err.startswith("note: torch 99.1.0 is none of the versions that this was tested with, 2.8.0 to 2.")
+    assert said.err.count("\n") == 1
+    found["onnxruntime-gpu"] = "1.20.0"
+    assert main(["diagnose", "net.py:example", "--backend", "onnxruntime"]) == 2
+    assert "onnxruntime 1.22.1 and onnxruntime-gpu 1.20.0 are both installed" in capsys.readouterr().err

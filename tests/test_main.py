@@ -1,4 +1,3 @@
-import json
 import signal
 import subprocess
 import sys
@@ -110,17 +109,6 @@ def test_bad_input_is_one_sentence_and_exit_status_2(project, capsys, arguments,
     assert captured.err.startswith("kokoro-nb: ")
     assert sentence in captured.err
     assert captured.err.count("\n") == 1
-
-
-def test_doctor_prints_text_or_json(monkeypatch, capsys):
-    from kokoro_nb.reporting import versions
-
-    monkeypatch.setattr(versions, "doctor", lambda: {"backends": {"eager": None}})
-    monkeypatch.setattr(versions, "describe", lambda found: f"found {found}")
-    assert main(["doctor", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"backends": {"eager": None}}
-    assert main(["doctor"]) == 0
-    assert capsys.readouterr().out.startswith("found")
 
 
 def test_help_and_version(capsys):

@@ -49,25 +49,21 @@ def test_what_cannot_be_exported_cannot_be_traced(monkeypatch):
         nb.trace(Net(), X, "onyx")
 
 
-def test_tensors_audio_and_files_are_compared(tmp_path):
+def test_tensors_and_audio_are_compared():
     a = np.random.default_rng(0).uniform(-0.5, 0.5, 4800).astype(np.float32)
     assert nb.compare(a, 2 * a).of_peak == pytest.approx(1)
     assert nb.compare(a, a, sr=24000)["finite fraction"] == 100
-    for name, values in (("a", a), ("b", 2 * a)):
-        np.save(tmp_path / f"{name}.npy", values)
-    assert nb.compare(tmp_path / "a.npy", tmp_path / "b.npy").of_peak == pytest.approx(1)
 
 
 def test_what_cannot_be_compared_says_so(tmp_path):
     for names, sentence in (
-        (("a.npy", "b.npy"), "cannot be read as an array"),
         (("a.wav", "b.wav"), "There is no sound file at"),
-        (("a.onnx", "b.npy"), "cannot be compared; give two folders"),
+        (("a.onnx", "b.wav"), "cannot be compared; give two folders"),
     ):
         with pytest.raises(nb.InputError, match=sentence):
             nb.compare(*(tmp_path / name for name in names))
     with pytest.raises(nb.InputError, match="give two paths or two arrays"):
-        nb.compare(tmp_path / "a.npy", np.zeros(3))
+        nb.compare(tmp_path / "a.wav", np.zeros(3))
 
 
 @pytest.mark.parametrize("arguments", [{"suites": ["speed"]}, {"lengths": ()}, {"seconds": 1}])

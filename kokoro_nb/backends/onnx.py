@@ -16,6 +16,7 @@ from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.backends.taps import read_taps
+from kokoro_nb.cache_keys import rival_runtimes
 from kokoro_nb.traces.operators import Taps
 from kokoro_nb.traces.trace import Keep, Trace
 
@@ -106,7 +107,7 @@ class OnnxRuntime(FileBackend):
 
     def available(self) -> str | None:
         """Return None if the exporter and ONNX Runtime can be imported, else the reason why not, in one sentence."""
-        return import_failure("ONNX Runtime", "onnx", "onnx", "onnxruntime", "onnxscript")
+        return rival_runtimes() or import_failure("ONNX Runtime", "onnx", "onnx", "onnxruntime", "onnxscript")
 
     def options(self) -> dict[str, Any]:
         """Return the limit of a single file, and which rules say where the results of operators are."""
@@ -216,9 +217,8 @@ def fed(session: Any, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]
     takes = session.get_inputs()
     known = {node.name for node in takes} == {*arrays}
     given = zip(takes, (arrays[node.name] for node in takes) if known else arrays.values(), strict=True)
-    halves = {"tensor(float16)": np.float16}
     return {
-        node.name: value.astype(halves[node.type]) if node.type in halves and value.dtype.kind == "f" else value
+        node.name: value.astype(np.float16) if node.type == "tensor(float16)" and value.dtype.kind == "f" else value
         for node, value in given
     }
 

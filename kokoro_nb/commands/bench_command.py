@@ -44,11 +44,9 @@ def _bench(arguments: argparse.Namespace) -> int:
     names = ("weights", "backends", "rounds", "limit", "seed", "tokens")
     options = {name: getattr(arguments, name) for name in names}
     label, suites = run(arguments.suite, BenchmarkOptions(lengths=arguments.seconds, **options))
-    result: dict[str, Any] = {
-        "weights": label,
-        "parameters": {"suites": arguments.suite, "seconds": arguments.seconds, **options},
-    }
-    result |= {"machine": asdict(this_machine()), "versions": versions(), "commit": commit()}
+    parameters = {"suites": arguments.suite, "seconds": arguments.seconds, **options}
+    result = {"weights": label, "parameters": parameters, "machine": asdict(this_machine())}
+    result |= {"versions": versions(), "commit": commit()}
     tables = {name: [asdict(made) for made in each] for name, each in suites.items()}
     text = _text(this_machine(), label, suites)
     give(text, lambda: {**result, "suites": tables}, PRINTED if arguments.json else None)

@@ -2,9 +2,11 @@
 
 import argparse
 import json
+import sys
 from collections.abc import Callable
 from typing import Any
 
+from kokoro_nb.cache_keys import untested_versions
 from kokoro_nb.storage import json_ready, write_json
 
 PRINTED = "-"
@@ -23,9 +25,11 @@ def _file(text: str) -> str:
 
 
 def give(text: Any, record: Callable[[], Any], where: str | None) -> None:
-    """Print what was found as text, and write its record to the file that the option named; or print that alone."""
+    """Print what was found, or its record alone, and write that to the file that the option named; notes are apart."""
     if where == PRINTED:
         text = json.dumps(json_ready(record()), indent=2)
     elif where:
         write_json(where, record())
+    for note in untested_versions():
+        print(f"note: {note}", file=sys.stderr)
     print(text)

@@ -125,12 +125,10 @@ def _execute(
 
     parameters: dict[str, Any] = {name: parse_value(value) for name, value in arguments.parameters}
     limits = Limits(arguments.timeout, arguments.memory)
-    chosen, jobs = arguments.notebooks, arguments.jobs
-    for path in find_notebooks(chosen) if chosen else ():
+    options: dict[str, Any] = {"fresh": arguments.fresh, "limits": limits, "on_change": on_change}
+    for path in find_notebooks(arguments.notebooks) if arguments.notebooks else ():
         print(f"{path.stem}: {path.resolve()}", file=sys.stderr)
-    return run_notebooks(
-        chosen, parameters, jobs, out / "run", fresh=arguments.fresh, limits=limits, on_change=on_change
-    )
+    return run_notebooks(arguments.notebooks, parameters, arguments.jobs, out / "run", **options)
 
 
 def _out(arguments: argparse.Namespace) -> Path:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kokoro_nb.backends.artefacts import give_back_memory
+from kokoro_nb.cache_keys import rival_runtimes
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.against_file import WORDS, PairedPrograms
 from kokoro_nb.inspection.blame import InspectionFinding
@@ -97,6 +98,8 @@ def inspect(
     reference = None if against is None else Reference.of(against)
     if static:
         return program.static()
+    if path.suffix not in FORMATS and (two := rival_runtimes()):
+        raise InputError(two)
     made = program.given(inputs) if inputs is not None else _inputs(program, reference)
     tell("its inputs are there")
     seen = program.examined(made.arrays, seconds, tell)
@@ -105,17 +108,15 @@ def inspect(
     if other_python is not None:
         report = second_opinion(report, other_python, other, made.arrays, tell)
     if reference is not None:
-        known = reference.program(made.arrays)
-        comparison = PairedPrograms.of(known, program.compared(), made.arrays)
+        comparison = PairedPrograms.of(reference.program(made.arrays), program.compared(), made.arrays)
         report = with_findings(report, comparison, seen.outputs)
     if mend is not None:
         done = _mended(seen, Path(mend), level, tell)
         report = replace(report, notes=(*report.notes, f"{Path(mend).name}: {done}"), mended=done)
-    if folder is None:
-        return report
-    scripts, notes = write_scripts(report.findings, seen, Path(folder))
-    report = replace(report, scripts=scripts, notes=(*report.notes, *notes))
-    report.page(Path(folder) / "report.html")
+    if folder is not None:
+        scripts, notes = write_scripts(report.findings, seen, Path(folder))
+        report = replace(report, scripts=scripts, notes=(*report.notes, *notes))
+        report.page(Path(folder) / "report.html")
     return report
 
 

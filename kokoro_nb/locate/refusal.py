@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
 from tqdm.auto import tqdm
 
 from kokoro_nb.backends.base import Backend, Failure
@@ -53,8 +54,7 @@ def _named_or_alone(operator: Operator, failure: Failure, specification: Any) ->
 
 def _noted(candidate: Exported, failure: Failure) -> Operator | None:
     """Return the operator of which the node was made, in PyTorch's core operators, that a note of the error names."""
-    node = _NODE.search(failure.log)
-    if node is None:
+    if (node := _NODE.search(failure.log)) is None:
         return None
     made = [one for one in candidate.program.run_decompositions().graph.nodes if one.name == node[1]]
     return _operator(candidate, made)
@@ -76,7 +76,14 @@ def _operator(candidate: Exported, nodes: Sequence[Any]) -> Operator | None:
 
 
 def _alone(subject: Subject, failure: Failure) -> Operator | None:
-    """Return the first operator that fails alone with the same error, else the first that fails alone at all."""
+    """Return the first operator that fails alone with the same error, else the first that fails alone at all.
+
+    None is returned where a relu fails so as well: what is installed does not go together, whatever the program.
+    """
+    with tempfile.TemporaryDirectory() as room:
+        control = loaded(subject.runtime, torch.nn.ReLU(), {"input": torch.ones(2)}, room)
+    if isinstance(control, Failure) and (control.rung, control.error) == (failure.rung, failure.error):
+        return None
     other = None
     for operator in tqdm(_distinct(subject.candidate), desc="operators alone", unit="operator", leave=False):
         segment = part(subject.candidate, real_reads(subject.candidate, operator.name), [operator.name])
@@ -108,15 +115,13 @@ def _distinct(candidate: Exported) -> list[Operator]:
 def cured_refusal(subject: Subject, operator: Operator | None) -> tuple[Remedy, ...]:
     """Return what was tried so that the runtime takes the program, each measured; the first that does ends it."""
     found = with_needed_patches(subject.runtime, subject.candidate, subject.inputs)
-    cured = any(one.verdict == "pass" for one in found)
-    return found if cured else (*found, *tried(subject, _tries(subject, operator)))
+    return found if "pass" in [one.verdict for one in found] else (*found, *tried(subject, _tries(subject, operator)))
 
 
 def _tries(subject: Subject, operator: Operator | None) -> Iterator[Plan]:
     if operator is None:
         yield from generic(subject)
-    changed = subject
-    names: list[str] = []
+    changed, names = subject, list[str]()
     while operator is not None and len(names) < MOST:
         every = [one.name for one in subject.candidate.specification.operators if one.kind == operator.kind]
         written = ((form, in_other_form(changed.candidate, every, form)) for form in forms_of(operator.kind))
@@ -131,8 +136,7 @@ def _tries(subject: Subject, operator: Operator | None) -> Iterator[Plan]:
             break
         following = refused_operator(changed, outputs)
         operator = None if following is None or following.kind == operator.kind else following
-    runtime = with_core_operators(subject.runtime)
-    if runtime is not None:
+    if (runtime := with_core_operators(subject.runtime)) is not None:
         statement = "The program is taken apart into PyTorch's core operators first (run_decompositions())."
         yield "setting", CORE, statement, partial(subject.outputs, runtime=runtime)
 
@@ -220,8 +224,7 @@ def failed_diagnosis(failure: Failure, subject: Subject | None = None, remedies:
 
 
 def _mechanism(operator: Operator, failure: Failure) -> Mechanism:
-    text = f"{failure.error}: {failure.message.splitlines()[0]}" if failure.message else failure.error
-    text = failure.cause.splitlines()[0] if failure.cause else text
+    text = (failure.cause or f"{failure.error}: {failure.message}").splitlines()[0]
     if operator.kind in RANDOM:
         return Mechanism("baked-in random numbers", "numbers are drawn inside the program", (text,))
     return Mechanism("not supported", f"{operator.kind} as it is called here is not supported", (text,))

@@ -21,6 +21,7 @@ Kind = Literal["outcome", "history", "output", "judgement", "captured", "absent"
 QUIET = ("captured", "absent", "result", "name")  # by themselves no fault of either
 HALF = 2.0**-12  # of the peak, or of the rms: half the bits of float32; what moves by less is rounded elsewhere
 SHOWN = 5  # changes of a kind that are printed
+WRITERS = ("onnx", "onnxscript", "torch")  # of a file of ONNX: where they fail, ONNX Runtime is not asked
 Row = Mapping[str, Any]
 
 
@@ -133,17 +134,17 @@ def _rank(name: str, one: Row, other: Row) -> int:
     """Return how near a package is to what ran: the runtime itself, its tools, PyTorch, which exports, all others."""
     own = {*one["runtime"]["packages"], *other["runtime"]["packages"]}
     kinds = [each["runtime"]["name"].split("-")[0] for each in (one, other)]  # executorch-portable: executorch
+    if "onnxruntime" in kinds and any("failed when lowered" in each["failure"] for each in (one, other)):
+        return 0 if name in WRITERS else 3
     if name == "runtime" or (name in own and any(kind in name for kind in kinds)):
         return 0
     return 1 if name in own else 2 if name == "torch" else 3
 
 
-def _settings(one: Row, other: Row) -> Iterator[tuple[str, str, str]]:
+def _settings(*both: Row) -> Iterator[tuple[str, str, str]]:
     """Yield what differs: name, before, after; of packages that do not run it, those that both have."""
-    sides = [
-        {**each["versions"], "runtime": each["runtime"]["name"], "platform": each["platform"]} for each in (one, other)
-    ]
-    for rank, name in sorted((_rank(name, one, other), name) for name in {**sides[0], **sides[1]}):
+    sides = [{**each["versions"], "runtime": each["runtime"]["name"], "platform": each["platform"]} for each in both]
+    for rank, name in sorted((_rank(name, *both), name) for name in {**sides[0], **sides[1]}):
         before, after = (side.get(name, "absent") for side in sides)
         if before != after and (rank < 2 or "absent" not in (before, after)):
             yield name, before, after
@@ -178,8 +179,7 @@ def _whole(*both: Row) -> Iterator[RecordChange]:
 
 
 def _output(*both: Row) -> RecordChange | None:
-    limits = [row["limit (of peak)"] or 0.0 for row in both]
-    allowed = np.max([HALF, *(one for one in limits if np.isfinite(one))])
+    allowed = np.max([HALF, *(limit for row in both if np.isfinite(limit := row["limit (of peak)"] or 0.0))])
     if both[0]["verdict"] == both[1]["verdict"] and sketches_apart(*both) <= allowed:
         return None
     words = [f"{row['verdict']}, {100 * row['finite']:.4g} % finite" for row in both]

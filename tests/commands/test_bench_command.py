@@ -1,9 +1,7 @@
-import json
-
 import pytest
 
 from kokoro_nb.__main__ import main
-from kokoro_nb.benchmarks import DEFAULT_SUITES, SUITES, suite
+from kokoro_nb.benchmarks import suite
 from kokoro_nb.benchmarks.suite import BenchmarkOptions, BenchmarkTable
 
 
@@ -29,20 +27,3 @@ def test_it_measures_what_was_requested(requested, capsys):
     output = capsys.readouterr().out
     assert "Decoder, 1 s" in output
     assert output.endswith("skipped tvm: It is not here.\n")
-
-
-def test_json_is_the_whole(requested, capsys):
-    assert main(["bench", "--json"]) == 0
-    assert requested[0][0] == list(DEFAULT_SUITES)
-    result = json.loads(capsys.readouterr().out)
-    assert result["versions"]["torch"]
-    assert result["machine"]["cores"] >= 1
-    assert result["suites"]["decoders"][0]["rows"][0]["program"] == "onnxruntime"
-
-
-def test_help_has_a_sentence_for_every_suite(capsys):
-    with pytest.raises(SystemExit, match="0"):
-        main(["bench", "--help"])
-    output = capsys.readouterr().out
-    assert len(output.splitlines()) < 40
-    assert all(f"{name} " in output and sentence in output for name, sentence in SUITES.items())

@@ -54,8 +54,3 @@ def test_a_healthy_file_exits_with_0_and_a_bad_one_with_a_sentence(gain, capsys)
     assert "nothing wrong was found" in capsys.readouterr().out
     assert main(["inspect", str(gain / "voice.py")]) == 2
     assert capsys.readouterr().err.count("\n") == 1
-
-
-def test_a_command_without_room_for_a_runtime_is_bad_input(gain, capsys):
-    assert main(["inspect", str(gain / "gain.onnx"), "--memory", "0.5"]) == 2
-    assert "With 0.5 GB no runtime starts" in capsys.readouterr().err

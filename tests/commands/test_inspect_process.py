@@ -5,7 +5,6 @@ import time
 from dataclasses import dataclass
 
 import pytest
-from tqdm import tqdm
 
 from kokoro_nb.commands import inspect_process
 from kokoro_nb.errors import InputError
@@ -42,13 +41,3 @@ def test_a_file_that_needs_too_much_memory_is_bad_input():
     hungry = {"file": "x.onnx", "inputs": Calls(bytearray, (2 * 10**9,))}
     with pytest.raises(InputError, match=r"x.onnx needs more than 1.5 GB of memory; give --memory more"):
         inspect_process.apart(hungry, memory=1.5)
-
-
-def test_progress_moves_the_bar(capsys):
-    with tqdm(unit="node", disable=False, mininterval=0) as bar:
-        inspect_process.show(bar, "it was read")
-        inspect_process.show(bar, "12 of 300 nodes")
-        assert (bar.n, bar.total) == (12, 300)
-    told = capsys.readouterr().err
-    assert "it was read" in told
-    assert "12/300" in told

@@ -26,8 +26,3 @@ def test_what_does_not_fit_is_listed_whole(published, checkpoint, tmp_path, caps
     out, err = capsys.readouterr()
     assert json.loads(out)["loading"]["missing"] == ["bert_encoder.bias", "bert_encoder.weight"]
     assert err.startswith("kokoro-nb: The weights in w.pth do not fit the model: missing bert_encoder.bias, ")
-
-
-def test_weights_that_are_made_here_have_no_keys_to_account_for(capsys):
-    assert main(["weights", "narrow", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["loading"] is None

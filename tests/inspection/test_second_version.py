@@ -88,8 +88,11 @@ def test_what_is_no_environment_for_the_file_is_refused_and_what_crashes_is_a_no
         assert "does not run the file: kokoro-nb: it crashed" in report.notes[-1]
 
 
-def test_what_cannot_be_asked_is_refused(file, tmp_path):
+def test_what_cannot_be_asked_is_refused(file, tmp_path, monkeypatch):
     with pytest.raises(InputError, match="is not a Python interpreter that can be started; give bin/python"):
         nb.inspect(file, other_python=tmp_path / "none")
     with pytest.raises(InputError, match=r"Only a file that is run can be run on another version"):
         nb.inspect(file, static=True, other_python=sys.executable)
+    monkeypatch.setattr("kokoro_nb.inspection.inspecting.rival_runtimes", lambda: "There are two; uninstall one.")
+    with pytest.raises(InputError, match="There are two"):
+        nb.inspect(file)

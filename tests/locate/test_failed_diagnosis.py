@@ -74,6 +74,13 @@ def test_an_error_that_names_none_is_not_localised():
     assert "one by one" in found.next_step
 
 
+def test_of_a_tool_that_refuses_every_program_no_operator_is_to_blame(monkeypatch):
+    exported = export_program(Noisy(), INPUTS)
+    failure = Failure("tvm", "lowered", "PassError", "its packages do not go together")
+    monkeypatch.setattr("kokoro_nb.locate.refusal.loaded", lambda *about: failure)
+    assert refused_operator(Subject(BACKENDS["tvm-unfused"], exported, exported, INPUTS), failure) is None
+
+
 class Transformed(nn.Module):
     def __init__(self):
         super().__init__()

@@ -41,6 +41,9 @@ def test_an_operator_that_one_version_alone_has_wrong_is_the_runtime_s(pair):
     assert found.settings == (("onnxruntime", "1.22.0", "1.31.1"), ("torch", "2.8.0", "2.13.0"))
     assert found.blame == "Wrong before alone. Blame: onnxruntime 1.22.0 (not 1.31.1). Also different: torch."
     assert found.regressed
+    unwritten = {**wrong, "failure": "onnxruntime failed when lowered: TypeError", "operators": []}
+    blame = "Wrong before alone. Blame: torch 2.8.0 (not 2.13.0). Also different: onnxruntime."
+    assert _kinds(pair(unwritten, {}))[1].blame == blame, "ONNX Runtime was not asked"
 
 
 def test_without_another_version_nothing_is_blamed(pair):

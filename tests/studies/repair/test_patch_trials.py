@@ -12,7 +12,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.faults import planted
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.studies.repair import patch_trials
-from kokoro_nb.studies.repair.patch_trials import PatchBench, PatchTrial, StageOutcome, judged, structure
+from kokoro_nb.studies.repair.patch_trials import PatchBench, PatchTrial, StageOutcome, judged
 from kokoro_nb.studies.repair.trial_stages import TrialStage
 
 WORKS, FELL, SHAPE = patch_trials.WORKS, patch_trials.FELL, patch_trials.SHAPE
@@ -101,24 +101,6 @@ def test_an_outcome_is_kept_and_not_tried_again(bench, monkeypatch):
         fresh.trial(("explicit_noise", "floor_phase"))
     with planted(fresh.model, "decoder.encode.conv1.bias", 0, 1.0), pytest.raises(TypeError):
         fresh.trial(("explicit_noise",))  # other weights
-
-
-def test_what_decides_what_a_module_computes(narrow):
-    block = narrow.model.decoder.encode
-
-    def mark():
-        return list(structure(block))
-
-    plain = mark()
-    assert mark() == plain
-    for name, changes in (("two_pass_norm", True), ("fold_weight_norm", True), ("constant_scale", True)):
-        with patched(narrow.model, (name,)):
-            assert (mark() != plain) is changes
-    for name in ("floor_phase", "divided_snake", "explicit_noise"):  # of other classes
-        with patched(narrow.model, (name,)):
-            assert mark() == plain
-    with planted(block, "conv1.bias", 0):
-        assert mark() != plain
 
 
 def test_where_rounding_hides_every_error_nothing_is_tried(narrow, narrow_case, bench, tmp_path, monkeypatch):

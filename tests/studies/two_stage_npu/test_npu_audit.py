@@ -2,17 +2,15 @@
 
 from dataclasses import replace
 
-import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from kokoro_nb.backends.qnn.assignment import FOLDED, SCOPES, Assignment, Node, assignment
+from kokoro_nb.backends.qnn.assignment import FOLDED, SCOPES, Assignment, Node
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.patches import EXPORT_PATCHES
 from kokoro_nb.studies.two_stage_npu import npu_audit
 from kokoro_nb.studies.two_stage_npu.npu_audit import NpuDisagreement, audit, disagreements
-from kokoro_nb.studies.two_stage_npu.npu_fit import NpuFit
 
 
 def _value(name, shape=(1, 2), kind=TensorProto.FLOAT):
@@ -85,26 +83,6 @@ def test_shapes_that_are_not_fixed_are_listed(tmp_path):
     assert audit(_save(tmp_path, [_node("Relu", gives=("a",)), _node("Relu", "r", ("a",))])).undescribed == 1
 
 
-def test_a_shape_that_is_not_stated_is_not_fixed(tmp_path):
-    nodes = [_node("Relu", gives=("a",)), _node("Relu", "r", ("a",))]
-    stated, silent = audit(_save(tmp_path, nodes, values=[_value("a")])), audit(_save(tmp_path, nodes))
-    assert NpuFit({"decoder": stated}, stated, "qnn", "", ()).dynamic == 0
-    assert NpuFit({"decoder": stated, "duration": silent}, stated, "qnn", "", ()).dynamic == 1
-
-
-@pytest.mark.parametrize("content", [None, "folder", "cut short", b"", b"\x08\x08"])
-def test_what_is_no_onnx_file_is_refused(content, tmp_path):
-    path = _save(tmp_path, [_node("Relu", str(number)) for number in range(9)])
-    whole = path.read_bytes()
-    path.unlink()
-    if content == "folder":
-        path.mkdir()
-    elif content is not None:
-        path.write_bytes(whole[:-20] if content == "cut short" else content)
-    with pytest.raises(InputError, match=r"no ONNX file at|cannot be read as an ONNX model|holds no ONNX graph"):
-        audit(path)
-
-
 def test_a_file_too_large_to_be_one_is_not_read(tmp_path):
     with (tmp_path / "m.onnx").open("wb") as file:
         file.truncate(2**31)  # sparse: it takes no room
@@ -158,19 +136,3 @@ def test_the_table_says_where_it_is_from_and_every_blocking_operator_why():
     assert named <= {*EXPORT_PATCHES, *table["removed_by"]}
     standard = {schema.name for schema in onnx.defs.get_all_schemas()}
     assert {name for name in table["operators"] if ":" not in name} - standard == {"Inverse"}  # com.microsoft's
-
-
-def _differing(wheel, tmp_path, middle, *inputs):
-    """Compile a convolution, `middle` from ``a`` to ``b``, and a ReLU; return the operators that differ."""
-    shape = (1, 2, 6)
-    weight = onnx.numpy_helper.from_array(np.ones((2, 2, 1), "float32"), "weight")
-    nodes = [_node("Conv", "conv", ("x", "weight"), ("a",)), middle, _node("Relu", "relu", ("b",))]
-    graph = helper.make_graph(nodes, "g", [_value("x", shape), *inputs], [_value("y", shape)], [weight])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
-    onnx.save(onnx.shape_inference.infer_shapes(model), tmp_path / "m.onnx")
-    return [d.op for d in disagreements(audit(tmp_path / "m.onnx"), assignment(tmp_path / "m.onnx", wheel))]
-
-
-@pytest.mark.parametrize("op", ["Tan", "Erf", "RandomNormalLike"])
-def test_the_compiler_says_what_the_table_says(op, wheel, tmp_path):
-    assert _differing(wheel, tmp_path, _node(op, "middle", ("a",), ("b",))) == []
