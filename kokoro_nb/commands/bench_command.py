@@ -45,8 +45,8 @@ def _bench(arguments: argparse.Namespace) -> int:
     options = {name: getattr(arguments, name) for name in names}
     label, suites = run(arguments.suite, BenchmarkOptions(lengths=arguments.seconds, **options))
     parameters = {"suites": arguments.suite, "seconds": arguments.seconds, **options}
-    result = {"weights": label, "parameters": parameters, "machine": asdict(this_machine())}
-    result |= {"versions": versions(), "commit": commit()}
+    about = {"machine": asdict(this_machine()), "versions": versions(), "commit": commit()}
+    result = {"weights": label, "parameters": parameters, **about}
     tables = {name: [asdict(made) for made in each] for name, each in suites.items()}
     text = _text(this_machine(), label, suites)
     give(text, lambda: {**result, "suites": tables}, PRINTED if arguments.json else None)
