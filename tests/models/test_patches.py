@@ -181,3 +181,11 @@ def test_the_inverse_weights_are_copied_in_order(narrow):
             assert stft.weight_backward_imag.is_contiguous()
             assert torch.equal(stft.weight_backward_real, strided)
         assert stft.weight_backward_real is strided
+
+
+def test_patches_are_named_by_words_too(shallow):
+    with patched(shallow.model, "all but two_pass_norm"):
+        assert set(active()) == {name for name in EXPORT_PATCHES if PATCHES[name].rewrites}
+        assert type(shallow.model.decoder.encode.norm1.norm) is nn.InstanceNorm1d
+    with patched(shallow.model, "all"):
+        assert type(shallow.model.decoder.encode.norm1.norm) is TwoPassInstanceNorm1d
