@@ -35,15 +35,16 @@ def add(commands: Any) -> None:
     diagnose.add_argument("--supply", nargs="+", default=[], metavar="NAME", help=text)
     diagnose.add_argument("--at", type=Path, metavar="NPZ", help="inputs of another length, diagnosed as well")
     diagnose.add_argument("--artefact", type=Path, metavar="FILE", help="its file, in place of an export")
-    diagnose.add_argument("--precision", default="float32", metavar="P", help="of the reference: float64 or (default) float32")
+    diagnose.add_argument(
+        "--precision", default="float32", metavar="P", help="of the reference: float64 or (default) float32"
+    )
     diagnose.add_argument("--method", default="auto", choices=("auto", "tracing", "bisection"))
     diagnose.add_argument("--fault", action="append", default=[], metavar="SPEC", help="plant kind/seed@operator first")
     diagnose.add_argument("--no-remedies", action="store_true", help="do not try what cures it, which exports again")
     diagnose.add_argument("--html", type=Path, metavar="FILE", help="write the diagnosis as an HTML page")
     diagnose.add_argument("--bundle", type=Path, metavar="DIR", help="write what reproduces the culprit alone")
     diagnose.set_defaults(command=_diagnose)
-    text = "export a module to several backends and hold them beside PyTorch; 1 if one falls"
-    survey = commands.add_parser("survey", help=text)
+    survey = commands.add_parser("survey", help="export a module to several backends; 1 if one falls")
     survey.add_argument("target", metavar="TARGET", help=TARGET)
     survey.add_argument("--backends", nargs="+", metavar="B", help="doctor lists them (default: all that are here)")
     survey.add_argument("--calls", type=int, default=3, metavar="N", help="of each loaded program (default: 3)")

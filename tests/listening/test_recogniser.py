@@ -1,6 +1,7 @@
 import hashlib
 import math
 import time
+from contextlib import nullcontext
 
 import pytest
 import torch
