@@ -208,7 +208,8 @@ class Diagnosis:
         if self.method == "inspection":
             raise InputError("The fault is in the file; `kokoro-nb inspect FILE --out DIR` writes what shows it.")
         if subject.reference is None:
-            raise InputError(f"{self.backend} shows no operator, so that the inputs of the wrong one are not known.")
+            hidden = f"{self.backend} shows no operator, so that the inputs of the wrong one are not known"
+            raise InputError(f"{hidden}; diagnose the program on a backend that shows its operators.")
         return write_finding_bundle(self.ranked[0], subject.candidate, subject.healthy, subject.reference, folder)
 
     def __str__(self) -> str:
