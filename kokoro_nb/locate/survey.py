@@ -100,11 +100,7 @@ class SurveyRow:
 
 
 def survey(
-    module: Any,
-    inputs: Arrays,
-    backends: Sequence[str | Backend],
-    calls: int = 3,
-    folder: str | Path | None = None,
+    module: Any, inputs: Arrays, backends: Sequence[str | Backend], calls: int = 3, folder: str | Path | None = None
 ) -> tuple[SurveyRow, ...]:
     """Take `module` up the ladder of each of `backends`; what fails is a row with its error.
 

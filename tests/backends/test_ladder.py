@@ -111,8 +111,7 @@ def test_no_call_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("second", "expected"),
-    [([1.5, np.inf, np.nan], 0.5), ([1.0, -np.inf, np.nan], np.inf), ([1.0, 0, 0], np.nan)],
+    ("second", "expected"), [([1.5, np.inf, np.nan], 0.5), ([1.0, -np.inf, np.nan], np.inf), ([1.0, 0, 0], np.nan)]
 )
 def test_difference_of_outputs(second, expected):
     first = {"y": np.array([1.0, np.inf, np.nan]), "ids": np.array([1])}

@@ -53,12 +53,6 @@ def test_what_onnx_runtime_gave_does_not_keep_its_memory(tmp_path):
     assert program.trace(X).outputs["output"].flags.owndata
 
 
-def test_onnx_runtime_takes_the_number_of_threads(tmp_path):
-    onnxruntime = replace(present("onnxruntime"), threads=1)
-    program = onnxruntime.load(onnxruntime.export(Layers(nn.Conv1d(3, 200, 3)), X, tmp_path))
-    assert program.session.get_session_options().intra_op_num_threads == 1
-
-
 @pytest.mark.parametrize(
     ("name", "package"), [("onnxruntime", "onnxruntime"), ("executorch-xnnpack", "executorch.exir")]
 )

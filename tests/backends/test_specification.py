@@ -60,9 +60,7 @@ def specification(exported):
 def _values(specification, double=False, inputs=None):
     """Run it and return outputs and every result as arrays."""
     found = {}
-    outputs = specification.run(
-        inputs or {"x": X.numpy()}, lambda name, value: found.update({name: value.clone()}), double
-    )
+    outputs = specification.run(inputs or {"x": X.numpy()}, lambda name, one: found.update({name: one.clone()}), double)
     return outputs, {name: value.numpy() for name, value in found.items()}
 
 

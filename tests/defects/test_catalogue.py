@@ -111,10 +111,7 @@ def test_an_unknown_name_is_refused():
 
 @pytest.mark.parametrize(
     ("name", "form"),
-    [
-        ("tvm_instance_norm", lambda x: TwoPassInstanceNorm1d(64)(x)),
-        ("xnnpack_tanh_gelu", other_layers.tanh_gelu),
-    ],
+    [("tvm_instance_norm", lambda x: TwoPassInstanceNorm1d(64)(x)), ("xnnpack_tanh_gelu", other_layers.tanh_gelu)],
 )
 def test_the_control_is_what_the_patch_puts_in(name, form):
     x = defect(name).inputs["x"].double()

@@ -9,13 +9,7 @@ from whisper.tokenizer import get_tokenizer
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.recogniser import load_whisper
-from kokoro_nb.listening.transcript import (
-    Transcript,
-    doubts,
-    is_speech,
-    transcribe,
-    word_error_rate,
-)
+from kokoro_nb.listening.transcript import Transcript, doubts, is_speech, transcribe, word_error_rate
 from tests.listening.conftest import whisper_checkpoint, whisper_parrot
 
 

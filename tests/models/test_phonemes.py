@@ -28,12 +28,7 @@ def test_misaki_without_its_model_says_what_to_install(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("language", "text", "sound"),
-    [
-        ("e", "gracias", "θ"),
-        ("f", "une rue", "yn"),
-        ("h", "धन्यवाद", "ʋ"),
-    ],
+    ("language", "text", "sound"), [("e", "gracias", "θ"), ("f", "une rue", "yn"), ("h", "धन्यवाद", "ʋ")]
 )
 def test_languages_that_install_offline_are_spoken_in_the_models_symbols(language, text, sound):
     symbols, engine = phonemise(text, "espeak", language)

@@ -19,9 +19,7 @@ from kokoro_nb.reporting.cells import sanitise
 )
 def test_nothing_that_runs_or_loads_survives(html):
     clean = sanitise(html)
-    assert not any(
-        word in clean for word in ("alert(1)", "example.org", "javascript", "src=", "<style", "<script", "id=")
-    )
+    assert not any(w in clean for w in ("alert(1)", "example.org", "javascript", "src=", "<style", "<script", "id="))
 
 
 @pytest.mark.parametrize(

@@ -120,5 +120,5 @@ def test_a_stale_page_and_one_that_is_not_ours(workshop):
     (report / "02_hit.html").write_bytes((report / "02_hit.html").read_bytes()[:500])
     assert shop.report() == ("completed", "")
     assert sorted(path.name for path in report.glob("*.html")) == [
-        *("01_done.html", "02_hit.html", "index.html", "mine.html"),
+        *("01_done.html", "02_hit.html", "index.html", "mine.html")
     ]

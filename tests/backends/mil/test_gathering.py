@@ -81,10 +81,7 @@ CASES = {
     ],
     "scatter": [*(_slices(mode, X, TWICE, 1) for mode in MODES), _slices("add", WHOLE, ONCE, 2)],
     "scatter_along_axis": [*(_along(mode, X) for mode in MODES), _along("update", WHOLE)],
-    "scatter_nd": [
-        *(_nd(mode, X, PAIRS) for mode in MODES),
-        _nd("update", X, _ints([[1]])),
-    ],
+    "scatter_nd": [*(_nd(mode, X, PAIRS) for mode in MODES), _nd("update", X, _ints([[1]]))],
 }
 
 

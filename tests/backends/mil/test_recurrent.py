@@ -12,11 +12,7 @@ STEPS, BATCH, WIDE, HIDDEN = 5, 2, 3, 4
 
 
 def _weights(gates):
-    return {
-        "weight_ih": _x(gates * HIDDEN, WIDE),
-        "weight_hh": _x(gates * HIDDEN, HIDDEN),
-        "bias": _x(gates * HIDDEN),
-    }
+    return {"weight_ih": _x(gates * HIDDEN, WIDE), "weight_hh": _x(gates * HIDDEN, HIDDEN), "bias": _x(gates * HIDDEN)}
 
 
 X, H, C = _x(STEPS, BATCH, WIDE), _x(BATCH, HIDDEN), _x(BATCH, HIDDEN)

@@ -18,9 +18,7 @@ def _over_axes(x, *extra):
 
 def _over_axis(x):
     # float16 makes equals of what was not
-    return [
-        {"inputs": x, "axis": axis, "keep_dims": keep, "half": False} for axis in (0, 1, -1) for keep in (True, False)
-    ]
+    return [{"inputs": x, "axis": axis, "keep_dims": k, "half": False} for axis in (0, 1, -1) for k in (True, False)]
 
 
 SUMS = ("sum", "mean", "prod", "max", "min", "sum_square", "l1_norm", "l2_norm", "log_sum_exp")

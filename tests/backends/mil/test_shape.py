@@ -43,11 +43,7 @@ CASES = {
         )
     ],
     "expand_dims": [_case(X, axes=axes) for axes in ([0], [1, -1], [-2, 0])],
-    "squeeze": [
-        _case(ONES),
-        _case(ONES, axes=[-2, 0]),
-        _case(ONES, X.reshape(2, 1, 12), axes=[0, 1]),
-    ],
+    "squeeze": [_case(ONES), _case(ONES, axes=[-2, 0]), _case(ONES, X.reshape(2, 1, 12), axes=[0, 1])],
     "transpose": [_case(x, perm=perm) for x in (X, TRUTHS) for perm in ([2, 0, 1], [-1, 0, 1])],
     "flatten2d": [_case(X, axis=axis) for axis in (1, 2, -1, -2)],
     "shape": [_case(X), _case(WHOLE[0])],

@@ -83,10 +83,7 @@ CASES = {
             "expected": _ints(0, 0, 1, 0, 0, 0).reshape(3, 2),
         }
     ],
-    "non_zero": [
-        {"inputs": np.array([[0.0, -0.0, 2.0], [np.nan, 0.0, -1.0]], "float32")},
-        {"inputs": TRUTHS},
-    ],
+    "non_zero": [{"inputs": np.array([[0.0, -0.0, 2.0], [np.nan, 0.0, -1.0]], "float32")}, {"inputs": TRUTHS}],
 }
 
 

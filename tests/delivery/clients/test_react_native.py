@@ -114,8 +114,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(one, marks=() if one == "mask reversed" else pytest.mark.slow) for one in BROKEN],
+    "name", [pytest.param(one, marks=() if one == "mask reversed" else pytest.mark.slow) for one in BROKEN]
 )
 def test_what_a_program_does_wrong_is_named(folder, name):
     (path, module), rule = BROKEN[name]

@@ -140,8 +140,7 @@ def test_no_scheduler_is_bad_input(monkeypatch, tmp_path):
     monkeypatch.setattr(sweep, "PATIENCE", 1)
     with pytest.raises(InputError, match=r"No scheduler answers at tcp://127\.0\.0\.1:9; start one"):
         run_sweep(
-            spec_of(tmp_path, 'notebook = "01"'),
-            *(tmp_path / "out", 2, "tcp://127.0.0.1:9", make_notebook(tmp_path)),
+            spec_of(tmp_path, 'notebook = "01"'), *(tmp_path / "out", 2, "tcp://127.0.0.1:9", make_notebook(tmp_path))
         )
 
 
