@@ -39,10 +39,9 @@ def test_every_case_has_a_row_and_no_other():
     assert len(ROWS) >= 150
 
 
-def test_a_planted_fault_is_named_at_its_place_or_does_nothing():
-    wrong = {name: row for name, row in _rows("planted ").items() if row["at"] not in row["first"].split(" or ")}
-    assert {row["verdict"] for row in wrong.values()} <= {"pass"}, wrong
-    assert {name.split()[0] for name in wrong} == {"one_pass_variance"}  # means near 0 are no harm to it
+def test_a_planted_fault_is_named_at_its_place():
+    for row in _rows("planted ").values():
+        assert row["at"] in row["first"].split(" or ")
 
 
 def test_a_wrong_export_has_its_culprit_and_its_mechanism():

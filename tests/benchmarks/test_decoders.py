@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from kokoro_nb.benchmarks import SUITES, decoders, interleaved, suite, text_to_audio
-from kokoro_nb.benchmarks.profiles import CONV, ELEMENTWISE, STFT, Profile, family, profile, summed
+from kokoro_nb.benchmarks.profiles import profile, summed
 from kokoro_nb.benchmarks.suite import BenchmarkOptions, run
 from kokoro_nb.errors import InputError
 
@@ -30,6 +30,7 @@ def test_every_program_is_timed_beside_eager(measured):
     assert all(row.seconds.rounds == 3 and row.seconds.median > 0 for row in rows.values())
     assert rows["onnxruntime"].real_time == rows["onnxruntime"].seconds.median / LENGTH
     assert rows["onnxruntime"].as_dict()["size (MB)"] > 1
+    assert "metal" in measured.decoder.skipped["tvm-metal"].lower()
 
 
 def test_a_busy_machine_gives_no_ratio_and_says_so(shallow, tmp_path, monkeypatch):
@@ -47,10 +48,6 @@ def test_a_busy_machine_gives_no_ratio_and_says_so(shallow, tmp_path, monkeypatc
     assert all(math.isnan(row["x eager"]) and row["run (s)"] > 0 for row in times.rows)
 
 
-def test_what_was_not_timed_says_why(measured):
-    assert "metal" in measured.decoder.skipped["tvm-metal"].lower()
-
-
 def test_families_add_up_to_the_sum_of_the_profile(measured):
     known = {name: profile(program, measured.decoder.inputs) for name, program in measured.decoder.programs.items()}
     assert list(known) == ["eager", "onnxruntime"]
@@ -63,52 +60,25 @@ def test_families_add_up_to_the_sum_of_the_profile(measured):
         assert sum(share for name, share in each.as_dict().items() if "(%)" in name) == pytest.approx(100)
 
 
-def test_what_has_no_profiler_says_so():
-    program = type("Program", (), {"backend": "coreml"})()
-    assert profile(program, {}) == "coreml does not report times of operators."
-
-
-def test_a_sentence_that_is_too_short_is_repeated(shallow):
-    inputs = decoders.decoder_inputs(shallow, 2000)
-    assert {name: tuple(each.shape[1:]) for name, each in inputs.items() if name != "s"} == {
-        "asr": (shallow.model.bert_encoder.out_features, 2000),
-        "f0": (4000,),
-        "n": (4000,),
-        "har": (22, 240_001),
-    }
-    f0 = inputs["f0"][0]
-    once = next(size for size in range(2, 4000, 2) if (f0[size : 2 * size] == f0[:size]).all())
-    assert f0[:once].unique().numel() > 20  # it is a sentence that is repeated, not a number
-    assert once < 2000
-
-
 def test_events_are_summed_for_each_call():
     events = [("Conv", (11, 1, 20), 1.0), ("Conv", (4, 3, 5), 2.0), ("Sin", (), 1.0), ("dropout.out", (), 4.0)]
     found = summed(events * 2, 20.0, calls=2)
     assert dict(found.seconds) == {"convolution": 2.0, "STFT": 1.0, "elementwise": 1.0, "other": 4.0}
     assert (found.total, found.wall) == (8.0, 10.0)
-    assert isinstance(found, Profile)
-
-
-@pytest.mark.parametrize("length", [0.0, math.nan])
-def test_no_length_is_one_sentence(length):
-    with pytest.raises(InputError, match="cannot be timed"):
-        run(["decoders"], BenchmarkOptions("narrow", [length]))
 
 
 def test_the_whole_model_is_inspected_on_so_many_tokens(shallow):
     row = suite.of_inspection(shallow, 8, seed=2)  # on the ids of 0 a bin of nothing turns with rounding
-    assert row["tokens"] == 8
-    assert row["verdict"] == "pass"
-    assert row["nodes"] > 500
-    assert row["time (s)"] > 0
+    assert (row["tokens"], row["verdict"]) == (8, "pass")
     assert row["x one evaluation in float64"] > 1
     assert row["memory run (MB)"] > row["memory loaded (MB)"] > 0
 
 
-def test_an_unknown_suite_is_one_sentence():
+def test_an_unknown_suite_and_no_length_are_one_sentence():
     with pytest.raises(InputError, match="no suite 'speed' to measure; give some of decoders"):
         run(["speed"], BenchmarkOptions("narrow"))
+    with pytest.raises(InputError, match="cannot be timed"):
+        run(["decoders"], BenchmarkOptions("narrow", [math.nan]))
 
 
 @pytest.mark.slow
@@ -126,22 +96,3 @@ def test_the_whole_of_it(tmp_path, monkeypatch):
         memory = [row[f"memory {name} (MB)"] for name in ("imported", "loaded", "run", "process")]
         assert 0 < memory[0] <= memory[1] <= memory[2] < memory[3]
     assert all(row["load and first call (s)"] > row["run (s)"] and row["on disk (MB)"] > 15 for row in exports)
-
-
-def test_without_a_backend_there_are_no_rows(shallow):
-    found = text_to_audio.measure(shallow, 0.5, ["tvm-metal"], 1)
-    assert found.rows == ()
-    assert list(found.skipped) == ["tvm-metal"]
-
-
-@pytest.mark.parametrize(
-    ("name", "kernel", "kind"),
-    [
-        ("aten.convolution.default", (11, 1, 20), STFT),
-        ("aten.convolution.default", (512, 1, 3), CONV),
-        ("NhwcFusedConv", (), CONV),
-        ("aten.atan2.default", (), ELEMENTWISE),
-    ],
-)
-def test_the_family_of_a_name(name, kernel, kind):
-    assert family(name, kernel) == kind

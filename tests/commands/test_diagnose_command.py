@@ -96,11 +96,6 @@ def file(tmp_path):
     return tmp_path / "model.onnx"
 
 
-def test_a_file_of_the_module_is_looked_into(net, file, capsys):
-    assert main(["diagnose", f"{net}other", "--backend", "onnxruntime", "--artefact", str(file)]) == 0
-    assert "nothing wrong was found" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("dynamo", [True, False])
 def test_a_file_that_norms_are_folded_into_is_looked_into(net, tmp_path, dynamo, capsys):
     module, inputs = runpy.run_path(str(tmp_path / "net.py"))["normed"]()
@@ -179,7 +174,6 @@ def test_what_is_not_healthy_and_not_localised_is_exit_status_3(net, monkeypatch
         (["--fault", "sign_flip"], "is no fault"),
         (["--fault", "bent@:cat"], "no kind of fault"),
         (["--json", "net.py:example"], "'net.py:example' is no .json file; name one, or put"),
-        (["--backend"], "--backend"),
     ],
 )
 def test_bad_input_is_one_sentence(net, arguments, sentence, capsys):

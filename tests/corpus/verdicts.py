@@ -23,11 +23,10 @@ from tests.faults.other_kinds import KINDS
 ROOT = Path(__file__).parents[2]
 FROZEN = Path(__file__).with_name("frozen_verdicts.json")
 _ON_ONNXRUNTIME = """
-nan_channel sign_flip saturated wrong_epsilon wrong_activation unclamped lost_operand wrong_dilation transposed_weight
-half_weight
+nan_channel sign_flip wrong_epsilon lost_operand wrong_dilation
 """
 _ON_COREML = """
-infinite_channel half_rounding wrong_epsilon wrong_function dropped_bias wrong_dilation reversed_weight
+half_rounding wrong_epsilon dropped_bias wrong_dilation
 """
 PLANTED_ON = {
     "eager": tuple(KINDS),

@@ -6,14 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from kokoro_nb.defects import DEFECTS, defect, measure
 from kokoro_nb.defects.catalogue import MEASURED_ON, absent, versions
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.survey import survey
-from kokoro_nb.models import other_layers
-from kokoro_nb.models.other_layers import TwoPassInstanceNorm1d
 from kokoro_nb.models.patches import PATCHES
 
 # Some of each tool; the versions are pinned, and `make test-all` measures every one.
@@ -37,27 +34,21 @@ def test_is_there_today_and_gone_in_the_control(name, measured):
     assert not found.mended.wrong, found.mended
     assert found.mended.seen == found.mended.expected or found.mended.error <= found.defect.limit
     row = found.as_dict()
-    assert row["today"] == found.state
-    assert row["control: wrong (%)"] == 0
+    assert (row["today"], row["control: wrong (%)"]) == (found.state, 0)
     assert (row["wrong (%)"] > 0) is (found.state == "present")
 
 
 def test_there_are_75_and_each_is_listed_once():
-    assert len(DEFECTS) == 75
-    for attribute in ("name", "title", "cause"):
-        assert len({getattr(known, attribute) for known in DEFECTS}) == len(DEFECTS)
+    assert len({known.name for known in DEFECTS}) == len({known.title for known in DEFECTS}) == 75
 
 
 @pytest.mark.parametrize("known", DEFECTS, ids=lambda known: known.name)
 def test_every_record_is_whole(known):
-    assert known.title[-1] != "."
     assert re.fullmatch(r"[^.]+(\.\d[^.]*|\.\w[^.]*)*\.", known.cause), "one sentence"
     assert known.where
     assert known.mended_by
-    assert known.limit >= 0
     assert set(versions(known.packages)) == set(known.packages) or absent(known.packages)
     assert all(re.fullmatch(r"[\w.-]+/[\w.-]+#[1-9]\d*", thread) for thread in known.threads)
-    assert len(set(known.threads)) == len(known.threads)
     named = re.findall(r"the patch (\w+)", known.mended_by)
     assert set(named) <= set(PATCHES)
 
@@ -70,14 +61,6 @@ def test_a_package_that_is_absent_is_a_skip_with_its_reason(monkeypatch):
     found = measure(defect("tvm_ignored_alpha"))
     assert (found.state, found.mended, found.broken) == ("SKIP", None, None)
     assert found.as_dict()["today"] == "SKIP: apache-tvm is not installed; install it with pip install apache-tvm."
-    assert "wrong (%)" not in found.as_dict()
-
-
-def test_what_was_mended_upstream_is_gone(monkeypatch):
-    known = defect("torch_gelu_infinity")
-    monkeypatch.setattr(known, "seen", lambda inputs, mended, run: known.expected(inputs))
-    found = measure(known)
-    assert (found.state, found.expected) == ("gone", None), "it depends on the processor"
 
 
 def test_what_vanished_from_the_version_that_it_was_measured_on_is_no_skip(monkeypatch):
@@ -107,15 +90,6 @@ def test_a_control_that_is_wrong_is_seen(monkeypatch):
 def test_an_unknown_name_is_refused():
     with pytest.raises(InputError, match=r"no defect 'gelu'; there are coremltools_atan2, "):
         defect("gelu")
-
-
-@pytest.mark.parametrize(
-    ("name", "form"),
-    [("tvm_instance_norm", lambda x: TwoPassInstanceNorm1d(64)(x)), ("xnnpack_tanh_gelu", other_layers.tanh_gelu)],
-)
-def test_the_control_is_what_the_patch_puts_in(name, form):
-    x = defect(name).inputs["x"].double()
-    torch.testing.assert_close(defect(name).mended(x), form(x), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["coremltools_remainder", "coremltools_reciprocal", "coremltools_atan2"])

@@ -8,7 +8,6 @@ from kokoro_nb.defects import defect, repro
 from kokoro_nb.defects.environments import ComparedDefect, DefectOutcome, Environment, compare_environments, environment
 from kokoro_nb.defects.other_environment import MARK
 from kokoro_nb.errors import InputError
-from kokoro_nb.traces.record import headed
 
 HAS = {"torch": "2.13.0", "numpy": "2.4.6", "safetensors": "0.8.0", "onnx": "1.23.2", "onnxscript": "0.7.2"}
 GELU, UNSIGNED = "torch_gelu_infinity", "onnx_verification_unsigned"
@@ -39,23 +38,16 @@ def test_the_advice_is_to_upgrade_to_pin_or_to_patch(columns, advice):
     assert advice in _compared(*columns).advice
 
 
-def test_the_versions_that_differ_are_named_or_that_of_the_package_to_blame():
-    assert _compared(("1.31.1", "fixed"), ("1.23.2", "fixed")).labels() == ["onnxruntime 1.31.1", "onnxruntime 1.23.2"]
-    assert _compared(("1.31.1", "fixed")).labels() == ["torch 2.13.0"]
-
-
 def test_this_interpreter_runs_a_defect_in_a_process_of_its_own(measured):
     here = environment()
     (found,) = compare_environments([defect(UNSIGNED)], [here])
     (outcome,) = found.outcomes
     assert outcome.outcome == {"present": "reproduced", "gone": "fixed"}[measured(UNSIGNED).state]
     assert outcome.broken == measured(UNSIGNED).broken
-    assert here.versions(["torch"])["torch"] == sys.modules["torch"].__version__
 
 
 def test_what_is_not_an_interpreter_is_refused(tmp_path):
-    (tmp_path / "text").write_text("no program")
-    for python in (tmp_path / "absent", tmp_path / "text", "/bin/true"):
+    for python in (tmp_path / "absent", "/bin/true"):
         with pytest.raises(InputError, match="is not a Python interpreter that can be started"):
             environment(python)
 
@@ -112,5 +104,3 @@ def test_what_is_said_of_a_defect(speaking, forms, outcome, reason):
     (found,) = compare_environments([defect(GELU)], [speaking(script)])
     assert found.outcomes[0].outcome == outcome
     assert reason in found.outcomes[0].reason
-    record = headed("defects/1", defects=[found.as_dict()])
-    assert record["defects"][0]["environments"][0]["outcome"] == outcome

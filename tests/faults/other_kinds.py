@@ -1,43 +1,13 @@
 """Kinds of faults that tests alone plant: of what an operator reads, of its arguments, of its weights."""
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from kokoro_nb.faults.kinds import ATEN, KINDS, FaultKind, adds_epsilon, in_channel, is_float
+from kokoro_nb.faults.kinds import ATEN, KINDS, FaultKind
 from kokoro_nb.faults.planting_site import FaultSite
-
-ARITHMETIC = ("aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Tensor", "aten.div.Tensor", "aten.pow.Tensor_Scalar")
-FUNCTIONS = {
-    "aten.sin.default": "cos",
-    "aten.cos.default": "sin",
-    "aten.rsqrt.default": "reciprocal",
-    "aten.tanh.default": "sigmoid",
-    "aten.sigmoid.default": "tanh",
-    "aten.exp.default": "expm1",
-    "aten.relu.default": "neg",
-}
-
-
-def infinite_channel(site: FaultSite) -> None:
-    """Make one channel infinite: the exponential of something above 1000."""
-    emit = site.emit
-    in_channel(site, lambda one: emit(ATEN.exp.default, emit(ATEN.add.Tensor, emit(ATEN.mul.Tensor, one, one), 1e3)))
-
-
-def saturated(site: FaultSite) -> None:
-    """Clamp to -0.25 and 0.25."""
-    site.give(site.emit(ATEN.clamp.default, site.node, -0.25, 0.25))
-
-
-def shifted(site: FaultSite) -> None:
-    """Shift by one along the last axis; the last element is repeated."""
-    last, size = site.value.ndim - 1, site.value.shape[-1]
-    rest = site.emit(ATEN.slice.Tensor, site.node, last, 1, size)
-    edge = site.emit(ATEN.slice.Tensor, site.node, last, size - 1, size)
-    site.give(site.emit(ATEN.cat.default, [rest, edge], last))
 
 
 def is_one_of_equals(site: FaultSite) -> bool:
@@ -60,49 +30,9 @@ def swapped_results(site: FaultSite) -> None:
         site.give(site.emit(operator.getitem, again, place), instead=part)
 
 
-def has_scalar(site: FaultSite) -> bool:
-    """Return whether the operator combines a float tensor with a number that is no epsilon."""
-    return site.op in ARITHMETIC and _scalar(site) is not None and not adds_epsilon(site)
-
-
-def wrong_scalar(site: FaultSite) -> None:
-    """Change the number by a tenth, and an exponent by one."""
-    found = _scalar(site)
-    assert found is not None
-    name, number = found
-    site.call(**{name: number + 1 if name == "exponent" else 1.1 * number if number else 0.1})
-
-
-def wrong_activation(site: FaultSite) -> None:
-    """Use another slope (0.01, or 0.2 where it is 0.01), or the other kind of GELU."""
-    if site.op == "aten.gelu.default":
-        site.call(approximate="tanh" if site.arguments["approximate"] == "none" else "none")
-    else:
-        site.call(negative_slope=0.2 if site.arguments["negative_slope"] == 0.01 else 0.01)
-
-
-def wrong_function(site: FaultSite) -> None:
-    """Call another function: sin for cos, 1/x for 1/sqrt(x), and so on; see `FUNCTIONS`."""
-    site.node.target = getattr(torch.ops.aten, FUNCTIONS[site.op]).default
-
-
 def overflow(site: FaultSite) -> None:
     """Add 100 to the argument of an exponential, beyond the 88.7 that float32 can hold."""
     site.call(self=site.emit(torch.ops.aten.add.Tensor, site.arguments["self"], 100.0, ahead=True))
-
-
-def unclamped(site: FaultSite) -> None:
-    """Set the limits to those of float32."""
-    site.call(min=-3.0e38, max=3.0e38)
-
-
-def _scalar(site: FaultSite) -> tuple[str, float] | None:
-    """Return name and value of the number that a tensor is combined with."""
-    for name in ("other", "exponent"):
-        number = site.arguments.get(name)
-        if isinstance(number, int | float) and not isinstance(number, bool) and site.value.is_floating_point():
-            return name, number
-    return None
 
 
 REDUCTIONS = ("aten.mean.dim", "aten.sum.dim_IntList", "aten.amax.default", "aten.amin.default")
@@ -120,15 +50,6 @@ def short_reduction(site: FaultSite) -> None:
     site.call(self=site.emit(torch.ops.aten.slice.Tensor, source, axis, 0, size - 1, ahead=True))
 
 
-def one_pass_variance(site: FaultSite) -> None:
-    """Compute a variance as E[x²] - E[x]²."""
-    aten = torch.ops.aten
-    x, axes, keep = deviated(site), site.arguments["dim"], site.arguments["keepdim"]
-    squares = site.emit(aten.mean.dim, site.emit(aten.mul.Tensor, x, x), axes, keep)
-    mean = site.emit(aten.mean.dim, x, axes, keep)
-    site.give(site.emit(aten.sub.Tensor, squares, site.emit(aten.mul.Tensor, mean, mean)))
-
-
 def is_dilatable(site: FaultSite) -> bool:
     """Return whether the operator is a convolution along one axis whose dilation can grow at the same length."""
     if site.op != "aten.conv1d.default":
@@ -143,81 +64,9 @@ def wrong_dilation(site: FaultSite) -> None:
     site.call(padding=[padding + reach], dilation=[dilation + 1])
 
 
-def off_by_one(site: FaultSite) -> None:
-    """Slice, select or pad one element beside the place."""
-    site.call(**(moved(site) or {}))
-
-
-def is_reflected(site: FaultSite) -> bool:
-    """Return whether the operator pads with what is there."""
-    return site.op == "aten.pad.default" and site.arguments["mode"] != "constant"
-
-
-def wrong_padding(site: FaultSite) -> None:
-    """Pad with zeros."""
-    site.call(mode="constant", value=0.0)
-
-
 def _reduced(site: FaultSite) -> int:
     axes = site.arguments["dim"]
     return list(axes)[-1] % site.arguments["self"].meta["val"].ndim if axes else 0
-
-
-def deviated(site: FaultSite) -> Any:
-    """Return the x of a mean((x - mean(x))²), None if the operator is none."""
-    if site.op != "aten.mean.dim":
-        return None
-    square = site.arguments["self"]
-    if str(square.target) not in ("aten.mul.Tensor", "aten.pow.Tensor_Scalar"):
-        return None
-    deviation, other = square.args[0], square.args[1]
-    if (other is not deviation and other != 2) or str(getattr(deviation, "target", "")) != "aten.sub.Tensor":
-        return None
-    x, mean = deviation.args[0], deviation.args[1]
-    same = str(getattr(mean, "target", "")) == "aten.mean.dim" and mean.args[0] is x
-    return x if same and mean.args[1] == site.arguments["dim"] else None
-
-
-def moved(site: FaultSite) -> dict[str, Any] | None:
-    """Return the arguments one element beside the place, None if there is no room."""
-    given = site.arguments
-    if site.op == "aten.select.int":
-        last = given["self"].meta["val"].shape[given["dim"]] - 1
-        index = given["index"] % (last + 1)
-        return {"index": index - 1 if index == last else index + 1} if last else None
-    if site.op == "aten.pad.default" and given["pad"][1]:
-        return {"pad": [given["pad"][0] + 1, given["pad"][1] - 1, *given["pad"][2:]]}
-    return _moved_slice(site) if site.op == "aten.slice.Tensor" else None
-
-
-def _moved_slice(site: FaultSite) -> dict[str, Any] | None:
-    given, size = site.arguments, site.value.shape[site.arguments["dim"]]
-    whole, step = given["self"].meta["val"].shape[given["dim"]], given["step"]
-    first = slice(given["start"], given["end"], step).indices(whole)[0]
-    for start in (first + 1, first - 1):
-        end = start + (size - 1) * step + 1
-        if start >= 0 and end <= whole and size:
-            return {"start": start, "end": end}
-    return None
-
-
-ORDERED = ("aten.sub.Tensor", "aten.div.Tensor", "aten.atan2.default", "aten.pow.Tensor_Tensor", "aten.where.self")
-
-
-def is_ordered(site: FaultSite) -> bool:
-    """Return whether two operands that are tensors can be exchanged, or the inputs of a concatenation."""
-    if site.op == "aten.cat.default":
-        return len(site.arguments["tensors"]) > 1
-    return site.op in ORDERED and _are_two(_operands(site))
-
-
-def swapped_operands(site: FaultSite) -> None:
-    """Exchange the operands, or have a concatenation take its inputs from the last to the first."""
-    if site.op == "aten.cat.default":
-        site.call(tensors=list(site.arguments["tensors"])[::-1])
-        return
-    (first, a), (second, b) = _operands(site).items()
-    site.call(**{first: b, second: a})
 
 
 def is_addition(site: FaultSite) -> bool:
@@ -236,11 +85,6 @@ def lost_operand(site: FaultSite) -> None:
     site.call(other=site.emit(torch.ops.aten.mul.Tensor, site.arguments["other"], 1e-30, ahead=True))
 
 
-def stale_input(site: FaultSite) -> None:
-    """Read the tensor before: of an input, what it was computed from, as if its memory had not been written again."""
-    site.node.replace_input_with(*site.random.choice(stale(site)))
-
-
 def _operands(site: FaultSite) -> dict[str, Any]:
     """Return the arguments that are tensors."""
     return {name: value for name, value in site.arguments.items() if hasattr(value, "meta") and name != "condition"}
@@ -248,27 +92,6 @@ def _operands(site: FaultSite) -> dict[str, Any]:
 
 def _are_two(operands: dict[str, Any]) -> bool:
     return len(operands) == 2 and len({id(operand) for operand in operands.values()}) == 2
-
-
-def stale(site: FaultSite) -> Sequence[tuple[Any, Any]]:
-    """Return each input with a tensor of its shape and dtype that it was itself computed from.
-
-    Somebody else reads the input too: one that nobody reads any more would be left out by every compiler.
-    """
-    found = []
-    for fresh in (node for node in site.node.all_input_nodes if len(node.users) > 1):
-        for before in fresh.all_input_nodes:
-            # the result of an operator: its memory is written again and again
-            if before is not fresh and before.op == "call_function" and _alike(before, fresh):
-                found.append((fresh, before))
-    return found
-
-
-def _alike(a: Any, b: Any) -> bool:
-    x, y = a.meta.get("val"), b.meta.get("val")
-    if not hasattr(x, "stride") or not hasattr(y, "stride"):
-        return False
-    return x.shape == y.shape and x.dtype == y.dtype and x.is_floating_point()
 
 
 def stored(site: FaultSite) -> str | None:
@@ -294,48 +117,10 @@ def has_weight(site: FaultSite) -> bool:
     return stored(site) is not None and constant(site).is_floating_point()
 
 
-def has_square_weight(site: FaultSite) -> bool:
-    """Return whether the first two axes of that weight can be exchanged, and are not the same."""
-    if not has_weight(site) or constant(site).ndim < 2:
-        return False
-    rows, columns = constant(site).shape[:2]
-    return bool(rows == columns > 1)
-
-
-def has_kernel(site: FaultSite) -> bool:
-    """Return whether that weight has an axis of two elements or more after the first."""
-    return has_weight(site) and any(size > 1 for size in constant(site).shape[1:])
-
-
-def transposed_weight(site: FaultSite) -> None:
-    """Exchange the first two axes of the weight."""
-    store(site, constant(site).transpose(0, 1).contiguous())
-
-
-def reversed_weight(site: FaultSite) -> None:
-    """Reverse the last axis of the weight that has two elements or more: a correlation becomes a convolution."""
-    weight = constant(site)
-    axis = max(axis for axis in range(1, weight.ndim) if weight.shape[axis] > 1)
-    store(site, weight.flip(axis))
-
-
 def perturbed_weight(site: FaultSite) -> None:
     """Add the weight's largest absolute value to one of its elements."""
     weight = constant(site).clone()
     weight.view(-1)[site.random.randrange(weight.numel())] += weight.abs().max()
-    store(site, weight)
-
-
-def half_weight(site: FaultSite) -> None:
-    """Round the weight to float16."""
-    weight = constant(site)
-    store(site, weight.half().to(weight.dtype))
-
-
-def zeroed_weight(site: FaultSite) -> None:
-    """Make the weights of one output zero."""
-    weight = constant(site).clone()
-    weight[site.random.randrange(weight.shape[0])] = 0
     store(site, weight)
 
 
@@ -344,27 +129,11 @@ def _is(*operators: str) -> Callable[[FaultSite], bool]:
 
 
 OTHERS = (
-    FaultKind(infinite_channel, is_float),
-    FaultKind(saturated, is_float),
-    FaultKind(shifted, lambda site: is_float(site) and site.value.shape[-1] > 1),
     FaultKind(swapped_results, is_one_of_equals),
-    FaultKind(one_pass_variance, lambda site: deviated(site) is not None),
-    FaultKind(wrong_scalar, has_scalar),
-    FaultKind(wrong_activation, _is("aten.leaky_relu.default", "aten.gelu.default")),
-    FaultKind(wrong_function, _is(*FUNCTIONS)),
     FaultKind(overflow, _is("aten.exp.default")),
-    FaultKind(unclamped, _is("aten.clamp.default")),
-    FaultKind(swapped_operands, is_ordered),
     FaultKind(lost_operand, is_addition),
-    FaultKind(stale_input, lambda site: not site.is_element and bool(stale(site))),
     FaultKind(short_reduction, is_reduction),
     FaultKind(wrong_dilation, is_dilatable),
-    FaultKind(off_by_one, lambda site: moved(site) is not None),
-    FaultKind(wrong_padding, is_reflected),
-    FaultKind(transposed_weight, has_square_weight),
-    FaultKind(reversed_weight, has_kernel),
     FaultKind(perturbed_weight, has_weight),
-    FaultKind(half_weight, has_weight),
-    FaultKind(zeroed_weight, has_weight),
 )
 KINDS.update({kind.apply.__name__: kind for kind in OTHERS})

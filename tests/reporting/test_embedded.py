@@ -1,18 +1,27 @@
+"""Sounds inside a page: a player, a spectrogram of a pixel for each band and frame, and a curve of blocks."""
+
 import base64
 import io
+import re
 
 import numpy as np
 import pytest
+import soundfile
+import torch
 from PIL import Image
 
-from kokoro_nb.reporting.embedded import BROKEN, FLOOR_DB, MELS, SHADES, envelope, spectrograms
+from kokoro_nb.errors import InputError
+from kokoro_nb.reporting.embedded import BROKEN, FLOOR_DB, MELS, SHADES, envelope, mono, player, spectrograms
 
 SR, HOP = 24_000, 128
 
 
+def sine(peak):
+    return (peak * np.sin(2 * np.pi * 440 * np.arange(2400) / SR)).astype(np.float32)
+
+
 def shades(png):
     with Image.open(io.BytesIO(base64.b64decode(png))) as image:
-        assert image.mode == "P"
         return np.asarray(image)
 
 
@@ -20,15 +29,36 @@ def drawn(**samples):
     return spectrograms({name: np.asarray(y, np.float64) for name, y in samples.items()}, next(iter(samples)), SR, HOP)
 
 
-def test_one_pixel_per_band_and_frame_and_the_loudest_of_the_reference_is_the_top(voice):
-    made = drawn(reference=voice)
-    pixels = shades(made.images["reference"])
-    assert pixels.shape == (MELS, 1 + voice.size // HOP) == (MELS, made.columns)
-    assert (pixels.max(), made.top_db, made.about) == (SHADES - 1, 0.0, "the loudest of reference")
-    tone = 0.1 * np.sin(2 * np.pi * 100 * np.arange(12_000) / SR)
-    column = shades(drawn(tone=tone).images["tone"])[:, 40]
-    assert column[-5:].max() == SHADES - 1, "low frequencies are at the bottom"
-    assert column[:40].max() == 0
+@pytest.mark.parametrize(("peak", "words", "loudest"), [(0.25, "", 0.25), (1000, "played 60.0 dB down", 1)])
+def test_audio_is_embedded_as_loud_as_it_is_or_the_gain_is_stated(peak, words, loudest):
+    shown = player("padded <script>", sine(peak), SR)
+    (data,) = re.findall(r'src="data:audio/flac;base64,([^"]*)"', shown.html)
+    y, sr = soundfile.read(io.BytesIO(base64.b64decode(data)))
+    assert (sr, ("dB down" in shown.html)) == (SR, bool(words))
+    assert np.abs(y - sine(loudest)).max() <= 2**-10
+    assert words in shown.html  # 20 log10(1000) = 60 dB
+    assert "<script" not in shown.html
+
+
+def test_silence_has_a_player_and_what_is_not_finite_none():
+    html = player("silent", np.zeros(100, np.float32), SR).html
+    assert "<audio" in html
+    assert "digital silence" in html
+    html = player("portable", np.where(np.arange(2400) < 600, np.nan, sine(0.5)), SR).html
+    assert "<audio" not in html
+    assert "25 % of 2,400 samples are not finite" in html
+
+
+def test_mono_refuses_what_is_no_audio():
+    assert mono(torch.ones(1, 1, 5, requires_grad=True), SR).shape == (5,), "axes of length 1 are dropped"
+    for y, sr, match in (
+        (np.zeros((2, 3)), SR, "one channel"),
+        (np.zeros(0), SR, "one channel"),
+        (np.zeros(3, np.int16), SR, "floating-point"),
+        (np.zeros(3), 24000.5, "sampling rate"),
+    ):
+        with pytest.raises(InputError, match=match):
+            mono(y, sr)
 
 
 def test_all_versions_have_one_scale_that_reaches_up_to_the_loudest(voice):
@@ -37,6 +67,8 @@ def test_all_versions_have_one_scale_that_reaches_up_to_the_loudest(voice):
     assert made.top_db == pytest.approx(20)
     step = (made.top_db - FLOOR_DB) / (SHADES - 1)
     pixels = {name: shades(png).astype(float) for name, png in made.images.items()}
+    assert pixels["louder"].shape == (MELS, 1 + voice.size // HOP) == (MELS, made.columns)
+    assert pixels["louder"][-20:].max() == SHADES - 1, "low frequencies are at the bottom"
     inside = (pixels["quieter"] > 0) & (pixels["louder"] < SHADES - 1)
     assert inside.any()
     # 60 dB from a hundredth to ten times, rounded to a shade at each end
@@ -51,36 +83,22 @@ def test_frames_that_touch_a_nan_are_striped_and_no_other(voice, broken):
     centres = np.arange(pixels.shape[1]) * HOP
     np.testing.assert_array_equal(striped, (centres + 512 > 3000) & (centres - 512 < 6000))
     assert {SHADES, SHADES + 1} <= set(pixels[:, striped].ravel()), "two colours, or it would be no stripe"
-    assert shades(drawn(reference=voice).images["reference"]).max() < SHADES
 
 
-def test_a_reference_that_is_silent_or_nan_leaves_the_scale_to_the_others(voice):
-    for reference in (np.zeros(voice.size), np.full(voice.size, np.nan)):
-        made = drawn(reference=reference, voice=voice)
-        assert made.about == "the loudest of all"
-        assert shades(made.images["voice"]).max() == SHADES - 1
-    made = drawn(reference=np.zeros(2000))
-    assert made.about == "a power of 1"
-    assert not shades(made.images["reference"]).any()
+@pytest.mark.parametrize("fill", [0, np.nan])
+def test_a_reference_that_is_silent_or_nan_leaves_the_scale_to_the_others(voice, fill):
+    made = drawn(reference=np.full(voice.size, fill), voice=voice)
+    assert made.about == "the loudest of all"
+    assert shades(made.images["voice"]).max() == SHADES - 1
 
 
-def test_an_envelope_has_the_smallest_and_the_largest_of_each_block():
-    y = np.array([0.0, 0.5, -1.0, 0.25, 0.75, -0.25, 0.5])
-    made = envelope(y, 3)
+def test_an_envelope_has_the_smallest_and_the_largest_of_each_block_and_marks_what_is_not_finite():
+    made = envelope(np.array([0.0, 0.5, -1.0, 0.25, np.inf, -0.25, 0.5]), 3)
     assert (made.block, made.peak) == (3, 1.0)
-    # 127 times -1 and 0.5; -0.25 and 0.75; 0.5 alone
-    assert made.values.tolist() == [-127, 64, -32, 95, 64, 64]
+    # 127 times -1 and 0.5; broken; 0.5 alone
+    assert made.values.tolist() == [-127, 64, BROKEN, BROKEN, 64, 64]
     assert np.frombuffer(base64.b64decode(made.text), np.int8).tolist() == made.values.tolist()
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_a_block_that_is_not_finite_is_marked_and_the_others_keep_their_scale(bad):
-    made = envelope(np.array([0.5, -0.5, 0.25, bad, 0.1, 0.1]), 3)
-    assert made.values[2:4].tolist() == [BROKEN, BROKEN]
-    assert made.values[:2].tolist() == [-127, 127]
-    made = [made, *(envelope(np.array(y), 2) for y in ([0.0] * 4, [bad] * 4, [0, bad], [0, 2e-7]))]
-    assert [one.extent for one in made] == [
-        *("at most 0.5 where it is finite", "exactly 0", "nowhere finite", "exactly 0 where it is finite"),
-        "at most 2e-7",
-    ]
-    assert [one.silent for one in made] == [False, True, False, False, False]
+    made = [envelope(np.array(y), 2) for y in ([0.0] * 4, [np.nan] * 4, [0, np.nan], [0, 2e-7])]
+    extents = ["exactly 0", "nowhere finite", "exactly 0 where it is finite", "at most 2e-7"]
+    assert [one.extent for one in made] == extents
+    assert [one.silent for one in made] == [True, False, False, False]

@@ -1,14 +1,31 @@
+"""What figures show: every sample, one scale for both, what is not finite hatched and said, bars and cells."""
+
+import math
 from functools import partial
 
+import matplotlib
 import numpy as np
 import pytest
 from matplotlib.collections import FillBetweenPolyCollection
+from matplotlib.patches import Rectangle
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.listening.spectrum import BANDS, floored_db, power_spectrogram
-from kokoro_nb.reporting.figures import band_energy_bars, spectrograms, waveforms
+from kokoro_nb.listening.joins import joins
+from kokoro_nb.locate.local_error import LocalError
+from kokoro_nb.reporting.charts import heat_map, log_bars
+from kokoro_nb.reporting.drawings import local_error_profile
+from kokoro_nb.reporting.figures import (
+    average_spectra,
+    band_energy_bars,
+    f0_contours,
+    levels_at_joins,
+    spectrograms,
+    waveforms,
+)
+from kokoro_nb.traces.operators import Operator
 
 SR = 24_000
+NOTHING = np.empty(0)
 
 
 def titles(figure):
@@ -19,79 +36,78 @@ def legend(figure):
     return [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
 
 
+def texts(figure):
+    return [text.get_text() for text in figure.axes[0].texts]
+
+
+def cells(figure):
+    return [patch for patch in figure.axes[0].patches if isinstance(patch, Rectangle)]
+
+
 def hatched(axes):
     return [c for c in axes.collections if isinstance(c, FillBetweenPolyCollection) and c.get_hatch()]
 
 
-def test_waveforms_draw_every_sample(voice):
-    figure = waveforms(voice, 0.5 * voice, SR, names=("eager", "mine"), title="Sound", weights="seeded")
+def error(name, ratio):
+    operator = Operator(name, "aten.add.Tensor", "", (), (1,), "float32")
+    return LocalError(operator, ratio, 1.0, ratio, NOTHING, NOTHING, NOTHING, ())
+
+
+def test_waveforms_draw_every_sample_on_white_whatever_the_page_sets(voice):
+    before = dict(matplotlib.rcParams)
+    with matplotlib.rc_context({"figure.facecolor": "none"}):
+        figure = waveforms(voice, 0.5 * voice, SR, names=("eager", "mine"), title="Sound", weights="seeded")
+    assert dict(matplotlib.rcParams) == before, "no setting leaks"
+    assert figure.get_facecolor() == (1, 1, 1, 1)
     above, below = figure.axes
-    assert np.array_equal(above.get_lines()[0].get_ydata(), voice)
     assert np.array_equal(above.get_lines()[1].get_ydata(), 0.5 * voice)
     assert np.array_equal(below.get_lines()[0].get_ydata(), -0.5 * voice)
     assert above.get_lines()[0].get_xdata()[-1] == pytest.approx(11_999 / SR)
-    assert "full scale" in above.get_ylabel()
-    assert below.get_xlabel() == "time (s)"
     assert legend(figure) == ["eager", "mine"]
     assert titles(figure)[1].endswith("(0.5 of the reference's peak)")
-    assert figure.get_suptitle() == "Sound"
-    assert figure.get_supxlabel() == "weights: seeded"
+    assert (figure.get_suptitle(), figure.get_supxlabel()) == ("Sound", "weights: seeded")
     assert not hatched(above)
     figure.draw_without_rendering()
     assert titles(waveforms(voice, voice, SR))[1] == "candidate − reference: exactly 0"
+    large = waveforms(voice, 1e9 * voice, SR)
+    assert (above.get_yscale(), large.axes[0].get_yscale()) == ("linear", "symlog"), "the reference is still seen"
 
 
-@pytest.mark.parametrize(("quarter", "share", "ends"), [(True, "75", (0.125, 0.25)), (False, "0", (0, 0.5))])
-def test_nan_is_hatched_in_waveforms(voice, broken, quarter, share, ends):
-    figure = waveforms(voice, broken if quarter else np.full_like(voice, np.nan), SR)
+# samples 3000 to 5999 at 24 kHz; all; the last, as wide as can be seen
+@pytest.mark.parametrize(
+    ("bad", "share", "ends"),
+    [
+        (slice(3000, 6000), "75", (0.125, 0.25)),
+        (slice(None), "0", (0, 0.5)),
+        (slice(11_999, None), "99.99", (0.5 - 0.5 / 300, 0.5)),
+    ],
+)
+def test_what_is_not_finite_is_hatched_in_waveforms(voice, bad, share, ends):
+    candidate = voice.copy()
+    candidate[bad] = -np.inf
+    figure = waveforms(voice, candidate, SR)
     assert legend(figure) == ["reference", f"candidate: {share} % finite"]
     assert titles(figure)[1] == f"candidate − reference: {share} % finite"
     for axes in figure.axes:
         (area,) = hatched(axes)
-        places = area.get_paths()[0].vertices[:, 0]  # samples 3000 to 5999 at 24 kHz, or all
-        assert (places.min(), places.max()) == pytest.approx(ends)
+        places = area.get_paths()[0].vertices[:, 0]
+        assert (places.min(), places.max()) == pytest.approx(ends, abs=1e-3)
     figure.draw_without_rendering()
 
 
-@pytest.mark.parametrize(("place", "bad"), [(0, np.nan), (7000, np.inf), (11_999, -np.inf)])
-def test_one_bad_sample_can_be_seen(voice, place, bad):
-    voice[place] = bad
-    figure = waveforms(np.zeros(12_000), voice, SR)
-    (area,) = hatched(figure.axes[0])
-    left, right = area.get_paths()[0].vertices[:, 0].min(), area.get_paths()[0].vertices[:, 0].max()
-    assert left * SR <= place < right * SR
-    assert right - left == pytest.approx(0.5 / 300, rel=0.01)
-    assert legend(figure)[1] == "candidate: 99.99 % finite"
-
-
-def test_an_absurd_size_does_not_hide_the_reference(voice):
-    plain, large = waveforms(voice, 5 * voice, SR), waveforms(voice, 1e9 * voice, SR)
-    assert plain.axes[0].get_yscale() == "linear"
-    assert large.axes[0].get_yscale() == "symlog"
-    assert "logarithmic beyond" in large.axes[0].get_ylabel()
-    large.draw_without_rendering()
-    louder = spectrograms("mel", voice, 100 * voice, SR)
-    assert louder.axes[0].get_images()[0].get_clim() == pytest.approx((-80, 40))
-
-
 def test_spectrograms_share_their_scale(voice):
-    figure = spectrograms("stft", voice, 0.1 * voice, SR, weights="seeded")
+    import librosa
+
+    figure = spectrograms("mel", voice, 0.1 * voice, SR)
     images = [axes.get_images()[0] for axes in figure.axes[:3]]
-    power = power_spectrogram(voice, 1024, 128)
-    assert np.allclose(images[0].get_array(), floored_db(power, power.max(), -80.0))
     assert images[0].get_clim() == images[1].get_clim() == (-80, 0)
-    assert images[2].get_clim() == (-40, 40)
     # a tenth of the amplitude is -20 dB where both are over the floor
     assert images[2].get_array().min() == pytest.approx(-20)
     assert titles(figure)[:3] == ["reference", "candidate", "difference"]
-    assert [axes.get_ylabel() for axes in figure.axes] == [
-        "frequency (kHz)",
-        "",
-        "",
-        "power (dB re reference's maximum)",
-        "candidate − reference (dB)",
-    ]
-    assert figure.get_supxlabel() == "weights: seeded"
+    heights = dict(
+        zip([t.get_text() for t in figure.axes[0].get_yticklabels()], figure.axes[0].get_yticks(), strict=True)
+    )
+    assert heights["4"] == pytest.approx(librosa.hz_to_mel(4000))
     figure.draw_without_rendering()
 
 
@@ -110,44 +126,73 @@ def test_nan_is_hatched_in_spectrograms(kind, voice, broken):
     figure.draw_without_rendering()
 
 
-def test_mel_ticks_stand_at_their_frequencies(voice):
-    import librosa
+def test_bars_and_cells_name_what_is_not_finite():
+    bands = band_energy_bars(
+        {"good": np.linspace(-3, 4, 8), "bad": np.array([0, 1, 2, 3, 4, math.nan, np.inf, -np.inf])}
+    )
+    assert texts(bands)[:3] == ["−3.0", "−2.0", "−1.0"]
+    assert texts(bands)[-3:] == ["NaN", "∞", "−∞"]
+    bars = log_bars({"none": 0.0, "small": 2e-7, "broken": math.nan, "burst": math.inf}, "error", weights="seeded")
+    assert texts(bars) == ["exact 0", "2e−7", "NaN", "∞"]
+    assert [bool(bar.get_hatch()) for bar in cells(bars)[-2:]] == [True, True]
+    figures = heat_map({"a": {"x": 1e-7, "y": 0.0}, "b": {"x": math.nan, "y": "fail"}}, unit="of peak", log=True)
+    assert texts(figures) == ["1e−7", "exact 0", "NaN", "✗ fail"]
+    assert [bool(cell.get_hatch()) for cell in cells(figures)] == [False, False, True, False]
+    words = heat_map(
+        {"a": {"finite": "pass", "parity": "unknown: not captured"}, "b": {"finite": "skip", "parity": "2 MB"}}
+    )
+    assert texts(words) == ["✓ pass", "? unknown: not captured", "– skip", "2 MB"]
+    assert len({cell.get_facecolor() for cell in cells(words)}) == 4
+    assert (len(figures.axes), len(words.axes)) == (2, 1), "no scale without a figure"
+    for figure in (bands, bars, figures, words):
+        figure.draw_without_rendering()
 
-    left = spectrograms("mel", voice, voice, SR).axes[0]
-    heights = dict(zip([t.get_text() for t in left.get_yticklabels()], left.get_yticks(), strict=True))
-    assert heights["4"] == pytest.approx(librosa.hz_to_mel(4000))
-    bottom, top = left.get_images()[0].get_extent()[2:]
-    centres = bottom + (np.arange(80) + 0.5) * (top - bottom) / 80
-    assert centres == pytest.approx(librosa.hz_to_mel(librosa.mel_frequencies(82, fmax=SR / 2)[1:-1]))
+
+def test_contours_spectra_and_levels_show_the_tone_where_it_is(voice, broken):
+    figure = f0_contours({"eager": voice, "mine": broken}, SR)
+    assert np.nanmedian(figure.axes[0].get_lines()[0].get_ydata()) == pytest.approx(150, rel=0.01)
+    assert legend(figure)[1] == "mine (75 % finite: no F0)"
+    tone = np.sin(2 * np.pi * 3000 * np.arange(12_000) / SR)
+    figure = average_spectra({"tone": tone, "broken": broken, "silent": np.zeros(12_000)}, SR)
+    line, nothing, silent = figure.axes[0].get_lines()
+    assert line.get_xdata()[np.argmax(line.get_ydata())] == pytest.approx(3.0, abs=SR / 1024 / 1000)
+    assert len(nothing.get_ydata()) == len(silent.get_ydata()) == 0
+    assert legend(figure) == ["tone", "broken (75 % finite)", "silent (silent)"]
+    whole, at = np.concatenate([voice, np.zeros(SR // 10), voice]), voice.size + SR // 20
+    figure = levels_at_joins(whole, SR, joins([whole[:at], whole[at:]], whole, SR))
+    assert figure.axes[0].get_lines()[0].get_ydata()[150] == -120  # silence, at the join
+    assert legend(figure) == ["0.55 s"]
 
 
-def test_band_energy_bars():
-    good, bad = np.linspace(-3, 4, 8), np.array([0, 1, 2, 3, 4, np.nan, np.inf, -np.inf])
-    figure = band_energy_bars({"good": good, "bad": bad}, weights="seeded")
-    axes = figure.axes[0]
-    heights = [[bar.get_height() for bar in bars] for bars in axes.containers]
-    assert heights[0] == pytest.approx(good)
-    assert heights[1] == pytest.approx(bad[:5])
-    written = [text.get_text() for text in axes.texts]
-    assert written[:8] == ["−3.0", "−2.0", "−1.0", "0.0", "1.0", "2.0", "3.0", "4.0"]
-    assert written[-3:] == ["NaN", "∞", "−∞"]
-    assert axes.get_xticklabels()[0].get_text() == "0–0.15"
-    assert "dB re reference" in axes.get_ylabel()
-    assert legend(figure) == ["good", "bad"]
+def test_each_operator_stands_at_its_place_and_what_is_exact_on_the_edge():
+    found = {"eager": [error("a", 0.5), error("c", 0.0)], "tvm": [error("a", math.inf), error("b", 30.0)]}
+    figure = local_error_profile(found, ["a", "b", "c"], weights="narrow")
+    eager, tvm, limit = figure.axes[0].get_lines()
+    assert (list(eager.get_xdata()), list(eager.get_ydata())) == ([0, 2], [0.5, 1e-4])
+    assert (list(tvm.get_xdata()), list(tvm.get_ydata())) == ([1], [30.0])
+    assert set(limit.get_ydata()) == {1}
+    (span,) = figure.axes[0].patches
+    assert span.get_hatch(), "what is infinite is hatched"
     figure.draw_without_rendering()
-    figure = band_energy_bars({str(i): np.full(len(BANDS), np.nan) for i in range(3)})
-    assert [text.get_text() for text in figure.axes[0].texts] == ["NaN"] * 24
-    figure.draw_without_rendering()
 
 
-def test_what_cannot_be_drawn_is_refused(voice):
-    with pytest.raises(InputError, match="no band energies"):
-        band_energy_bars({})
-    with pytest.raises(InputError, match=r"shape \(7,\) for 8 bands"):
-        band_energy_bars({"mine": np.zeros(7)})
-    for fill in (0.0, np.nan):
-        with pytest.raises(InputError, match="silent or nowhere finite"):
-            spectrograms("stft", np.full_like(voice, fill), voice, SR)
-    for draw in (waveforms, partial(spectrograms, "stft"), partial(spectrograms, "mel")):
-        with pytest.raises(InputError, match="12000 samples and the candidate 11999"):
-            draw(voice, voice[:-1], SR)
+SILENT = np.zeros(12_000)
+REFUSED = {
+    "no band energies": partial(band_energy_bars, {}),
+    r"shape \(7,\) for 8 bands": partial(band_energy_bars, {"mine": np.zeros(7)}),
+    "silent or nowhere finite": partial(spectrograms, "stft", SILENT, SILENT, SR),
+    "12000 samples and the candidate 11999": partial(waveforms, SILENT, SILENT[:-1], SR),
+    "no figures": partial(log_bars, {}, "error"),
+    "figure of 'a' is -1": partial(log_bars, {"a": -1.0}, "error"),
+    "one row at least": partial(heat_map, {"a": {"x": "pass", "y": "pass"}, "b": {"x": "pass"}}),
+    "below 0": partial(heat_map, {"a": {"x": -1.0, "y": 1.0}}, log=True),
+    "no signals": partial(average_spectra, {}, SR),
+    "no join": partial(levels_at_joins, SILENT, SR, ()),
+    "no local errors": partial(local_error_profile, {"tvm": []}, ["a"]),
+}
+
+
+@pytest.mark.parametrize("sentence", REFUSED)
+def test_what_cannot_be_drawn_is_refused(sentence):
+    with pytest.raises(InputError, match=sentence):
+        REFUSED[sentence]()

@@ -14,8 +14,6 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from kokoro_nb.markup import number, resource
-
 MADE = """
 import numpy as np
 from kokoro_nb.locate.local_error import LocalError
@@ -131,20 +129,13 @@ def _column(page, head):
     return page.locator(f".knb-rows tbody tr td:nth-child({heads.index(head) + 1})").all_inner_texts()
 
 
-def test_a_column_is_sorted_both_ways(explored):
-    page, _ = explored
-    assert "1,500 operators, 1,500 captured, 0 not captured, 2 not finite, 1 wrong" in page.inner_text(".knb-live")
-    for order in ("descending", "ascending"):
-        page.get_by_role("button", name="rms", exact=True).click()
-        assert page.locator(".knb-live th[aria-sort]").inner_text().strip(" ↑↓") == "rms"
-        assert page.locator(f".knb-live th[aria-sort={order}]").count() == 1
-        sizes = [float(text) for text in _column(page, "rms")]
-        assert len(set(sizes)) > 10
-        assert sizes == sorted(sizes, reverse=order == "descending")
-
-
 def test_choose_press_and_follow(explored):
     page, beyond = explored
+    assert "1,500 operators, 1,500 captured, 0 not captured, 2 not finite, 1 wrong" in page.inner_text(".knb-live")
+    page.get_by_role("button", name="rms", exact=True).click()
+    sizes = [float(text) for text in _column(page, "rms")]
+    assert sizes == sorted(sizes, reverse=True)
+    assert len(set(sizes)) > 10
     page.get_by_role("button", name="× rounding").click()
     assert _column(page, "× rounding")[0] == "∞"
     assert _column(page, "verdict")[0].lower() == "fail"
@@ -186,7 +177,6 @@ def test_filter_and_keyboard(explored):
     assert _column(page, "operator") == ["decode.7.resblocks.3.conv1:add"]
     page.get_by_label("Filter by name").fill("")
     page.get_by_label("Which operators").select_option("not finite")
-    page.get_by_role("button", name="#", exact=True).click()
     assert page.inner_text(".knb-live .knb-count") == "2 of 1,500 shown"
     page.locator(".knb-rows tbody button").first.focus()
     page.keyboard.press("ArrowDown")
@@ -215,13 +205,3 @@ def test_a_saved_notebook_shows_the_form_without_a_kernel(lab, browser, explored
     again.locator(".knb-still summary").first.click()
     assert again.locator(".knb-still .knb-channels").first.is_visible()
     assert again.locator(".knb-still img.knb-histogram").first.is_visible()
-
-
-def test_figures_read_as_they_do_in_python(browser):
-    values = [0, 1, -1, 0.00123456, 0.000123456, 123.456, 9999.6, 52013.4, 999999, 3.2e9, -2.5e-7, 1e6, 24000.4]
-    script = """async ([code, values]) => {
-        const made = await import(`data:text/javascript,${encodeURIComponent(code)}`);
-        return [...values, NaN, -Infinity].map((value) => made.figure(value));
-    }"""
-    seen = browser.new_page().evaluate(script, [resource("reporting/explorer/explorer.js"), values])
-    assert seen == [number(value) for value in [*values, float("nan"), float("-inf")]]

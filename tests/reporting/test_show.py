@@ -31,9 +31,7 @@ def test_rows_become_a_table_and_anything_else_but_rows_is_refused(tmp_path):
             shown(bad)
     drawn.register(_Drawable, lambda result, label, caption: Fragment("<p>", f"{result.title} {label} {caption}"))
     assert shown(_Drawable("x"), "mini", "c").text == "x mini c"
-    picture = Logbook("01_x", "mini", {}, tmp_path).show(Figure(), "empty")
-    assert picture.path == tmp_path / "empty.png"
-    assert picture.path.is_file()
+    assert Logbook("01_x", "mini", {}, tmp_path).show(Figure(), "empty").path.is_file()
     heard = Transcript("hello", -0.2, 0.01, 0.9, (Word("hello", 0.1, 0.4, 0.99),))
     assert "hello" in shown(heard).text
     assert "mean log probability" in shown({"eager": heard}).text
@@ -44,14 +42,8 @@ def test_what_can_be_a_row_becomes_a_table_alone_and_several_at_a_time():
     assert "max error" in shown(parity).text
     assert "0.5" in shown([parity, parity]).text
     assert "name" in shown({"tvm": parity}).text.splitlines()[0]
-    assert "tvm" in shown({"tvm": 1.5, "eager": "exact"}).text
-
-
-def test_rows_by_name_become_a_heat_map():
     cells = {"eager": {"decode.0": 0.0, "generator": 0.5}, "tvm": {"decode.0": "pass", "generator": "fail: NaN"}}
-    axes = shown(cells, "mini", "Errors").axes[0]
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["eager", "tvm"]
-    assert "✗ fail: NaN" in [text.get_text() for text in axes.texts]
+    assert "✗ fail: NaN" in [text.get_text() for text in shown(cells, "mini", "Errors").axes[0].texts]
 
 
 def test_results_of_localisation_are_drawn_by_their_type():
@@ -72,11 +64,10 @@ def test_what_failed_or_is_absent_is_a_row_and_the_rest_is_drawn(tmp_path):
     log = Logbook("01_x", "mini", {}, tmp_path)
     failure = Failure("tvm", "lowered", "AssertionError", "Unsupported function types ['cumprod.default']")
     assert "cumprod.default" in log.show(failure).html
-    assert "cumprod.default" in log.show({"tvm": failure, "eager": None}, caption="All").html
-    assert "absent" in log.show({"tvm": failure, "eager": None}).html
-    assert "No rows" in log.show(None).html
+    both = log.show({"tvm": failure, "eager": None}, caption="All").html
+    assert "cumprod.default" in both
+    assert "absent" in both
     assert "No rows" in log.show({}).html
-    assert log.findings == []
 
 
 def test_a_drawing_that_fails_is_recorded_and_stops_nothing(tmp_path, monkeypatch):

@@ -1,7 +1,5 @@
 import base64
 import io
-import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,9 +8,8 @@ import torch
 from bs4 import BeautifulSoup
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.reporting import side_by_side as package
 from kokoro_nb.reporting.cells import sanitise
-from kokoro_nb.reporting.side_by_side import BLOCKS, PARTS, player_script, side_by_side
+from kokoro_nb.reporting.side_by_side import BLOCKS, side_by_side
 
 SR = 24_000
 BAD = "<script>alert(1)</script>"
@@ -29,11 +26,8 @@ def sound(row):
 
 def test_every_version_has_its_spectrogram_player_and_curves(voice):
     made = figure({"eager": voice, "tvm": 1.01 * voice}, title="Both")
-    assert made.figcaption.text == "Both 0.5 s · 12,000 samples at 24,000 Hz"
-    assert (made["data-rate"], made["data-samples"], made["data-gain"]) == ("24000", "12000", "1")
     first, second = made(class_="knb-version")
     assert [row.img["alt"] for row in (first, second)] == ["Mel spectrogram of eager", "Mel spectrogram of tvm"]
-    assert "reference" in first.text
     assert first.find(class_="knb-difference") is None
     assert "+0.09 dB in level" in second.text  # 20 log10(1.01)
     difference = second.find(class_="knb-difference")
@@ -50,7 +44,6 @@ def test_one_gain_for_all_keeps_their_ratio_and_is_stated(voice):
     assert np.abs(quiet).max() == pytest.approx(1 / 8, abs=1e-3)
     # 20 log10(4)
     assert "all are played 12.0 dB down, for 'loud' is beyond full scale" in made.text
-    assert "none is turned up or down" in figure({"quiet": loud / 8}).text
     first, second = figure({"quiet": voice, "mad": 1e9 * voice})(class_="knb-version")
     assert "plays as silence" in first.text
     assert "plays as silence" not in second.text
@@ -61,16 +54,14 @@ def test_what_is_identical_silent_or_nowhere_finite_says_so(voice):
     assert "equally loud" in row.text
     difference = row.find(class_="knb-difference")
     assert difference.text == "Difference to a: exactly 0"
-    assert "data-values" not in difference.attrs
     nothing = np.full(voice.size, np.nan)
     made = figure({"a": nothing, "b": nothing})
     assert made("audio") == []
     assert "nowhere finite" in made.text
     assert "digital silence" in figure({"a": np.zeros(500)}).text
-    first, second = figure({"a": voice, "b": 2 * voice}, reference="b")(class_="knb-version")
+    first, _ = figure({"a": voice, "b": 2 * voice}, reference="b")(class_="knb-version")
     assert "Difference to b" in first.text
     assert "-6.02 dB in level" in first.text
-    assert "reference" in second.text
     long = np.tile(voice, 20)
     made = figure({"a": long, "b": 0.5 * long})
     assert int(made.img["width"]) <= 1001, "as many columns and blocks as short audio"
@@ -92,44 +83,21 @@ def test_a_version_that_is_not_finite_is_drawn_and_has_no_player(voice, broken):
     assert "data-values" not in first.find(class_="knb-waveform").attrs, "the sound holds it"
 
 
-def test_names_are_escaped_everywhere(voice):
-    shown = side_by_side({BAD: voice, '" onload="x': np.full(voice.size, np.nan)}, SR, title=BAD)
-    assert "<script" not in shown.html
-    page = BeautifulSoup(shown.html, "html.parser")
-    assert not [tag for tag in page(True) if "onload" in tag.attrs]
-    assert BAD in page.text
-    assert repr(shown).startswith(BAD)
-
-
 def test_the_sanitiser_leaves_it_as_it_is(voice, broken):
-    versions = {"a": torch.tensor(voice)[None], "b": broken, "c": voice / 3}
-    shown = side_by_side(versions, SR)
+    versions = {BAD: torch.tensor(voice)[None], '" onload="x': broken, "c": voice / 3}
+    shown = side_by_side(versions, SR, title=BAD)
+    assert BAD in BeautifulSoup(shown.html, "html.parser").text
     clean = sanitise(shown._repr_html_())
-    assert BeautifulSoup(clean, "html.parser").figure.prettify() == figure(versions).prettify()
+    assert BeautifulSoup(clean, "html.parser").figure.prettify() == figure(versions, title=BAD).prettify()
     assert "<script" not in clean
-    (script,) = re.findall(r"<script>(.*?)</script>", shown._repr_html_(), re.DOTALL)  # in JupyterLab it comes along
-    assert script.rstrip().endswith("})();")
-
-
-def test_the_script_is_all_its_parts_in_one_strict_function():
-    parts = {path.stem: path.read_text() for path in Path(package.__file__).parent.glob("*.js")}
-    assert sorted(parts) == sorted(PARTS)
-    script = player_script()
-    assert script.startswith('(() => {\n"use strict";\n')
-    assert all(script.count(part) == 1 for part in parts.values())
-    declared = re.findall(r"^(?:const|let|class|function) (\w+)", script, re.MULTILINE)
-    assert len(declared) > len(parts)
-    assert len(set(declared)) == len(declared), "a name that two parts declare is an error of the whole"
+    assert shown._repr_html_().count("<script>") == 1, "in JupyterLab it comes along"
 
 
 @pytest.mark.parametrize(
     ("versions", "reference", "match"),
     [
-        ({}, None, "no versions"),
         ({"a": np.zeros(5), "b": np.zeros(6)}, None, "one length, but 'a' has 5, 'b' has 6 samples"),
         ({"a": np.zeros(5)}, "b", "'b' is no version; give one of a"),
-        ({"a": np.zeros((2, 5))}, None, "one channel"),
-        ({"a": np.zeros(5, int)}, None, "floating-point"),
     ],
 )
 def test_what_cannot_be_set_side_by_side_is_refused(versions, reference, match):

@@ -7,19 +7,16 @@ import numpy as np
 import pytest
 
 from kokoro_nb.backends.base import Failure
-from kokoro_nb.backends.ladder import Climb
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Finding, read_findings
 from kokoro_nb.locate.culprit import Culprit, Mechanism
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.output_error import OutputError
 from kokoro_nb.locate.remedies import Remedy
-from kokoro_nb.locate.survey import SurveyRow
 from kokoro_nb.reporting.html import _first_cards, wrong_exports
 from kokoro_nb.reporting.logbook import Logbook
 from kokoro_nb.reporting.wrong_export import card, described, symptom
 from kokoro_nb.traces.operators import Operator
-from kokoro_nb.traces.parity import compare
 from kokoro_nb.traces.statistics import describe
 from kokoro_nb.traces.trace import Tap
 
@@ -58,7 +55,8 @@ def test_the_card_says_what_where_why_what_is_known_and_what_cures_it():
         *("Made wrong on purpose.", 'href="15_x.html"', 'href="../b"'),
     ):
         assert words in shown.html.replace("&#x27;", "'"), words
-    assert "ALL NAN: Kokoro's decoder on tvm" in repr(shown)
+    nothing = described(sick(culprits=(), remedies=(), verdict="unknown"), "It")
+    assert all(words in card(nothing).html for words in ("No single operator is named", "None tried.", "knb-unknown"))
 
 
 def test_the_symptom_in_two_words_with_its_limit_and_the_worst_first():
@@ -74,40 +72,14 @@ def test_the_symptom_in_two_words_with_its_limit_and_the_worst_first():
     rows.append(described(Failure("tvm", "lowered", "E", "no"), "It"))
     order = [symptom(row)[2] for row in rows]
     assert order == sorted({*order})
-    assert symptom(described(sick(output=OutputError("o", 2.0, 1.0)), "It"))[2] > order[0]
-    found = compare(np.ones(4), np.array([1, 1, np.nan, np.nan]))
-    row = SurveyRow("tvm", climb=Climb("tvm"), eager32=found, eager64=found, floor=found)
-    assert symptom(described(row, "It"))[:2] == ("NaN", "50 % of the output is NaN or infinite.")
-
-
-def test_the_largest_effect_is_the_culprit_and_what_was_not_found_is_said():
-    both = (culprit("first:add", 0.1), culprit("second:mul", 0.9))
-    row = described(sick(culprits=both, remedies=()), "It")
-    assert "<code>second</code>" in card(row).html
-    assert "1 other operator is wrong, too" in card(row).html
-    assert "None tried." in card(row).html
-    nothing = described(sick(culprits=(), verdict="unknown"), "It")
-    assert "No single operator is named" in card(nothing).html
-    assert "knb-unknown" in card(nothing).html
-
-
-def test_a_failed_export_is_a_card_with_rung_operator_line_and_known_defect():
-    message = 'Cannot convert infinity to BigInt\nOriginal traceback:\nFile "/a/net.py", line 3, in forward\n    x / 0'
-    shown = card(described(Failure("tvm", "lowered", "ValueError", message), "The net"))
-    for words in ("no export", "failed when lowered", "net.py:3, in forward: x / 0", "tvm"):
-        assert words in shown.html, words
-    assert "No known defect" not in shown.html
-    assert "No known defect" in card(described(Failure("onnxruntime", "lowered", "ValueError", message), "It")).html
 
 
 def test_it_is_recorded_read_again_and_no_check(tmp_path):
     log = Logbook("15_x", "mini", {}, tmp_path)
     (tmp_path / "bundle").mkdir()
     log.diagnosis(sick(), "The decoder", bundle=tmp_path / "bundle")
-    log.check("cured", "It is cured.", 0, 1)
-    assert log.close() is log
-    assert "1 check: 1 passed" in repr(log)
-    (finding, _), _ = read_findings(tmp_path / "findings.json")
+    log.close()
+    (finding,), _ = read_findings(tmp_path / "findings.json")
     assert (finding.kind, finding.verdict) == ("diagnosis", "fail")
     assert finding.tap == "decoder.norm:instance_norm (aten.instance_norm.default)"
     (shown,) = wrong_exports([finding], "15_x", tmp_path, tmp_path / "report")
@@ -127,7 +99,6 @@ def test_the_first_page_has_one_card_for_exports_that_fail_alike(tmp_path):
     cards = _first_cards(wrong_exports(findings, "01_x", tmp_path))
     assert [name in text for name, text in zip(("The whole", "Another", "The norm"), cards, strict=True)] == [True] * 3
     assert "The same error in 1 more." in cards[0]
-    assert not any("The same error" in text for text in cards[1:])
 
 
 def test_what_others_wrote_is_escaped_or_refused(tmp_path):

@@ -1,6 +1,5 @@
 """A project with two tiny notebooks, and a workshop in which one fault at a time befalls it."""
 
-import os
 import shutil
 import subprocess
 import sys
@@ -143,26 +142,3 @@ def workshop(project, tmp_path, monkeypatch):
         return shop
 
     return opened
-
-
-@pytest.fixture
-def mounted(tmp_path):
-    """Return a function that mounts a small file system in memory, and skips where that is not allowed."""
-    places = []
-
-    def mount(name, size="1m"):
-        place = tmp_path / name
-        place.mkdir()
-        done = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place)], capture_output=True, text=True
-        )
-        if done.returncode:
-            pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
-        places.append(place)
-        return place
-
-    if shutil.which("mount") is None or os.geteuid() != 0:
-        pytest.skip("only root can mount a file system")
-    yield mount
-    for place in places:
-        subprocess.run(["umount", "--lazy", str(place)], check=True)

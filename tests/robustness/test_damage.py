@@ -1,17 +1,13 @@
 """What befalls files that a run has left: damage is seen, told, never used, and mended by the next run."""
 
-import json
 import shutil
 
 import pytest
 
+from kokoro_nb.storage import write_text
 from tests.robustness.conftest import cut, flip
 
 AGAIN = "the same command runs it again"
-
-
-def change(path, **values):
-    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
 
 
 def leave_draft(shop):
@@ -26,9 +22,7 @@ RECORD, LEFT = "Its record, run.json, is damaged", "Its results were changed or 
 DAMAGES = {
     "run record cut": (lambda s: cut(s.hit / "run.json"), RECORD),
     "run record of another notebook": (lambda s: shutil.copy(s.run_dir / "01_done" / "run.json", s.hit), RECORD),
-    "run record edited": (lambda s: change(s.hit / "run.json", files={"02_hit.ipynb": "0" * 64}), LEFT),
     "findings cut": (lambda s: cut(s.hit / "findings.json"), LEFT),
-    "executed notebook cut": (lambda s: cut(s.hit / "02_hit.ipynb"), LEFT),
     "result of a cell, one byte": (lambda s: flip(s.hit / "result.txt"), "completed"),
     "half-written folder of a killed run": (leave_draft, "not listed"),
     "lock of a dead process": (lambda s: (s.run_dir / ".lock").write_text("4194304"), "nothing"),
@@ -47,3 +41,36 @@ def test_damage_is_reported_and_mended(workshop, name):
     elif expected != "not listed":
         assert shop.report() == ("completed", "")
     shop.resume(*((("01_done", "02_hit"), ()) if expected == "nothing" else ()))
+
+
+def test_a_renamed_notebook(workshop, tmp_path):
+    shop = workshop("both")
+    shutil.copytree(shop.notebooks, tmp_path / "notebooks")
+    shop.notebooks = tmp_path / "notebooks"
+    (shop.notebooks / "02_hit.ipynb").rename(shop.notebooks / "02_new.ipynb")
+    names = {"01_done", "02_new"}
+    shop.plan("raise ValueError")
+    outcomes = shop.run()
+    assert {name: outcome.unchanged for name, outcome in outcomes.items()} == {"01_done": True, "02_new": False}
+    state, sentence = shop.report("02_hit", notebooks=names)
+    assert state == "removed"
+    assert "it was renamed or removed after this run; delete its folder" in sentence
+    index = shop.root / "report" / "index.html"
+    shop.report(notebooks={"01_done"})
+    assert "<title>PASS" in index.read_text(encoding="utf-8"), "what was removed changes no verdict"
+    shutil.rmtree(shop.hit)
+    shop.report("02_new", notebooks=names)
+    assert not (shop.root / "report" / "02_hit.html").exists(), "its page goes with it"
+
+
+def test_a_stale_page_and_one_that_is_not_ours(workshop):
+    shop = workshop("both")
+    shop.report()
+    report = shop.root / "report"
+    shutil.copy(report / "01_done.html", report / "00_gone.html")
+    write_text(report / "mine.html", "<p>Mine.</p>")
+    (report / "02_hit.html").write_bytes((report / "02_hit.html").read_bytes()[:500])
+    assert shop.report() == ("completed", "")
+    assert sorted(path.name for path in report.glob("*.html")) == [
+        *("01_done.html", "02_hit.html", "index.html", "mine.html"),
+    ]

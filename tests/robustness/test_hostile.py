@@ -58,10 +58,6 @@ def pickled(path):
     torch.save({"bert": {"x": Payload(path.with_name("executed"))}}, path)
 
 
-def bare_pickle(path):
-    path.write_bytes(pickle.dumps(Payload(path.with_name("executed"))))
-
-
 def object_array(path):
     np.save(path, np.array([Payload(path.with_name("executed"))], dtype=object), allow_pickle=True)
 
@@ -81,11 +77,6 @@ def long_header(path):
     path.write_bytes(struct.pack("<Q", 2**62) + b"{}")
 
 
-def large_tensor(path):
-    header = json.dumps({"x": {"dtype": "F32", "shape": [2**40, 2**20], "data_offsets": [0, 2**62]}}).encode()
-    path.write_bytes(struct.pack("<Q", len(header)) + header)
-
-
 def large_table(path):
     with path.open("wb") as stream:
         about = {"descr": "<f4", "fortran_order": False, "shape": (2**40, 256)}
@@ -101,15 +92,12 @@ def large_flac(path):
     path.write_bytes(raw)
 
 
-def outside(file):
-    def write(path):
-        delivery(path)
-        about = json.loads((path / "contract.json").read_text())
-        about["parts"]["p"]["file"] = str(path.parent / "x") if file == "/" else file
-        (path / "contract.json").write_text(json.dumps(about))
-        (path.parent / "x").write_text("secret")
-
-    return write
+def outside(path):
+    delivery(path)
+    about = json.loads((path / "contract.json").read_text())
+    about["parts"]["p"]["file"] = "../x"
+    (path / "contract.json").write_text(json.dumps(about))
+    (path.parent / "x").write_text("secret")
 
 
 def linked(path):
@@ -157,15 +145,13 @@ HOSTILE = {
     "weights with a path out of them": Hostile("w.pth", escape, read_state, "a path that leads out of it", state),
     "weights that unpack to 50 MB": Hostile("w.pth", bomb, read_state, "claims to hold more than it has bytes", state),
     "weights with a header of 2^62 bytes": Hostile("w.safetensors", long_header, read_state, NOT_WHOLE, tensors),
-    "weights with a tensor of 2^62 bytes": Hostile("w.safetensors", large_tensor, read_state, NOT_WHOLE, tensors),
     "architecture of any size": Hostile(
         *("config.json", lambda path: config(path, hidden_dim=10**9), read_config, "sizes that no Kokoro has", config)
     ),
     "voice that executes code": Hostile("v.pt", pickled, voice, "not a whole file", whole_voice),
     "delivered voice that executes code": Hostile("v.npy", object_array, read_table, "is no voice of", table),
     "delivered voice of 1 PB": Hostile("v.npy", large_table, read_table, "is no voice of", table),
-    "delivery that names a file above it": Hostile("delivered", outside("../x"), read_contract, OUT, delivery),
-    "delivery that names a file by its full path": Hostile("delivered", outside("/"), read_contract, OUT, delivery),
+    "delivery that names a file above it": Hostile("delivered", outside, read_contract, OUT, delivery),
     "delivery with a link out of it": Hostile("delivered", linked, read_contract, OUT, delivery),
     "sound of 32 days": Hostile(
         *("s.flac", large_flac, read_wav, "claims to have", lambda path: write_wav(path, np.zeros(9), 24_000))
@@ -192,6 +178,5 @@ def test_a_hostile_file_is_refused(tmp_path, name):
 
 
 def test_the_payload_is_alive(tmp_path):
-    bare_pickle(tmp_path / "a.pth")
-    pickle.loads((tmp_path / "a.pth").read_bytes())
+    pickle.loads(pickle.dumps(Payload(tmp_path / "executed")))
     assert (tmp_path / "executed").exists()

@@ -9,15 +9,11 @@ from types import SimpleNamespace
 
 import nbformat
 import numpy as np
-import onnx
 import pytest
 import torch
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
-from onnx import TensorProto, helper
 from safetensors.torch import save_file
 
-from kokoro_nb.backends.mil import load_program, operator_types
-from kokoro_nb.backends.qnn.assignment import all_nodes, read_onnx
 from kokoro_nb.backends.signature import TensorSpec
 from kokoro_nb.backends.taps import TapMap, read_taps, write_taps
 from kokoro_nb.delivery.contract import read_contract
@@ -71,29 +67,6 @@ def make_notebook(path):
     nbformat.write(new_notebook(cells=[new_markdown_cell("# T\n\n## A\n\na | b"), code]), path)
 
 
-def make_onnx(path):
-    node = helper.make_node("Relu", ["x"], ["y"], name="n")
-    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy"]
-    weight = helper.make_tensor("w", TensorProto.FLOAT, [2], [1.0, 2.0])
-    onnx.save(helper.make_model(helper.make_graph([node], "g", values[:1], values[1:], [weight])), path)
-
-
-def make_package(path):
-    import coremltools as ct
-    from coremltools.converters.mil import Builder as mb
-
-    @mb.program(input_specs=[mb.TensorSpec((2, 30))], opset_version=ct.target.iOS17)
-    def program(x):
-        return mb.add(x=mb.relu(x=x), y=np.arange(60, dtype=np.float32).reshape(2, 30), name="sum")
-
-    ct.convert(program, minimum_deployment_target=ct.target.iOS17, compute_precision=ct.precision.FLOAT32).save(path)
-
-
-def use_package(path):
-    assert operator_types(path)
-    return [one.name for function in load_program(path).program.functions.values() for one in function.outputs]
-
-
 def make_taps(folder):
     folder.mkdir()
     operators = (Operator("a", "add", "m", ("x",), (1, 2), "float32"), Operator("b", "mul", "m", ("a",), (1,), "int64"))
@@ -120,7 +93,6 @@ class Reader:
     read: object
     name: str = "in"
     file: str = ""
-    rounds: int = ROUNDS
 
 
 READERS = {
@@ -131,12 +103,6 @@ READERS = {
     "delivered voice": Reader(table, read_table, "in.npy"),
     "list of operators": Reader(make_taps, read_taps, file="taps.json"),
     "sweep": Reader(make_sweep, read_spec, "in.toml"),
-    "ONNX": Reader(make_onnx, lambda path: list(all_nodes(read_onnx(path).graph)), "in.onnx"),
-    "Core ML package": Reader(make_package, use_package, "in.mlpackage", "Data/com.apple.CoreML/model.mlmodel", 15),
-    "Core ML manifest": Reader(make_package, use_package, "in.mlpackage", "Manifest.json", 20),
-    "Core ML weights": Reader(
-        make_package, use_package, "in.mlpackage", "Data/com.apple.CoreML/weights/weight.bin", 20
-    ),
     "safetensors": Reader(lambda path: save_file({"a.b": torch.zeros(2, 3)}, path), read_state, "in.safetensors"),
     "checkpoint": Reader(lambda path: torch.save({"a": {"b": torch.zeros(2, 3)}}, path), read_state, "in.pth"),
     "configuration": Reader(make_config, read_config, "config.json"),
@@ -236,8 +202,8 @@ def fuzz(reader, folder, rounds, seed):
 def test_a_reader_returns_or_refuses(tmp_path, name, seed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        counts = fuzz(READERS[name], tmp_path, READERS[name].rounds * (10 if seed else 1), seed)
-    assert counts["refused"] > READERS[name].rounds / 10, "the damage is felt"
+        counts = fuzz(READERS[name], tmp_path, ROUNDS * (10 if seed else 1), seed)
+    assert counts["refused"] > ROUNDS / 10, "the damage is felt"
 
 
 def test_json_nested_deep_is_refused(tmp_path):

@@ -11,19 +11,10 @@ def _operator(name, module_path=""):
 OPERATORS = (_operator("b:relu", "b"), _operator("a:relu", "a"), _operator("a:relu#2", "a"))
 
 
-def test_all_of_them_in_the_order_of_execution():
+def test_those_requested_come_in_the_order_of_execution_and_once():
     assert chosen(OPERATORS) == chosen(OPERATORS, "all") == OPERATORS
-
-
-def test_names_come_in_the_order_of_execution_and_once():
     assert chosen(OPERATORS, ["a:relu#2", "b:relu", "a:relu#2"]) == (OPERATORS[0], OPERATORS[2])
-    assert chosen(OPERATORS, "a:relu") == (OPERATORS[1],)
-    assert chosen(OPERATORS, []) == ()
-
-
-def test_a_predicate_is_asked_of_each():
     assert chosen(OPERATORS, lambda operator: operator.module_path == "a") == OPERATORS[1:]
-    assert chosen(OPERATORS, lambda operator: False) == ()
 
 
 def test_an_unknown_name_is_refused_with_what_comes_near():

@@ -1,5 +1,3 @@
-from dataclasses import FrozenInstanceError
-
 import numpy as np
 import pytest
 
@@ -13,8 +11,6 @@ def test_finite_tensor_by_arithmetic():
     assert found.mean == 0.0
     assert found.rms == pytest.approx(np.sqrt(14 / 4))  # 1 + 9 + 4 + 0 over 4
     assert (found.pattern, found.first_index) == ("all finite", None)
-    with pytest.raises(FrozenInstanceError):
-        found.mean = 1.0
 
 
 def _holed(shape, holes, dtype=np.float32):
@@ -37,23 +33,9 @@ def _cases():
         },
     )
     yield _holed(4, {1: np.nan}), {"channels_whole": (), "channels_partly": (), "pattern": "75 % finite"}
-    yield np.array([1, 2, 3]), {"mean": 2.0}
     yield (
         np.array([np.nan, np.inf, -np.inf, 2.0]),
         {**{"nan": 1, "inf": 2, "finite": 0.25, "minimum": 2.0, "maximum": 2.0, "peak": 2.0, "mean": 2.0}},
-    )
-    yield np.array([1.0, -np.inf]), {"inf": 1}  # the minimum alone gives it away
-    yield (
-        _holed((1, 2, 100_000), {(0, 1, 99_999): np.nan}),
-        {  # beyond the first block
-            **{"nan": 1, "channels_partly": (1,), "first_index": (0, 1, 99_999)}
-        },
-    )
-    yield _holed(200_003, {-1: np.inf}), {"nan": 0, "inf": 1, "maximum": 1.0, "first_index": (200_002,)}
-    # three channels are looked at together
-    yield (
-        _holed((1, 11, (1 << 16) // 3), {**{(0, k): np.nan for k in (1, 4, 5, 10)}, (0, 3, 5): np.inf}),
-        {**{"channels_whole": (1, 4, 5, 10), "channels_partly": (3,)}},
     )
     yield (
         np.array([[3 - 4j, complex(0, np.inf)], [1j, 0]], np.complex64),
@@ -62,21 +44,16 @@ def _cases():
             **{"channels_partly": (1,), "first_index": (0, 1), "rms": pytest.approx(np.sqrt((9 + 16 + 1) / 7))},
         },
     )
-    yield (
-        _holed((2, 3, 5), {(1, 2, 3): complex(1, np.nan)}, np.complex64),
-        {**{"first_index": (1, 2, 3), "channels_partly": (2,), "nan": 1, "finite": 59 / 60}},
-    )
     yield np.array(np.inf, np.float32), {"shape": (), "inf": 1, "pattern": "wholly non-finite", "first_index": ()}
-    for dtype in (np.float32, np.float64, np.int64):
-        yield np.array([-2, -3] * 4096, dtype), {"minimum": -3, "maximum": -2, "peak": 3, "mean": -2.5}
-    for shape in ((0,), (2, 0), (0, 3, 2), (1, 3, 0)):
+    nothing = dict.fromkeys(("minimum", "maximum", "mean", "rms", "peak"), pytest.approx(np.nan, nan_ok=True))
+    yield np.full((2, 3), np.nan), {"finite": 0, "pattern": "wholly non-finite", **nothing}
+    for shape in ((0,), (1, 3, 0)):
         missing = dict.fromkeys(("finite", "minimum", "maximum", "mean", "rms"), pytest.approx(np.nan, nan_ok=True))
         yield np.zeros(shape), {"shape": shape, "nan": 0, "inf": 0, "first_index": None, "pattern": "empty", **missing}
     yield HALF, {"margin": pytest.approx(20 * np.log10(65504 / 655))}
-    yield HALF.astype(np.float32), {"margin": pytest.approx(20 * np.log10(3.4028235e38 / 655))}
     yield np.array([65504.0], np.float16), {"margin": 0}
     yield np.zeros(3, np.float32), {"margin": np.inf}
-    for bad in (np.array([1, 2]), np.array([True]), np.array([np.nan])):
+    for bad in (np.array([1, 2]), np.array([np.nan])):
         yield bad, {"margin": pytest.approx(np.nan, nan_ok=True)}
 
 
@@ -86,26 +63,16 @@ def test_what_a_tensor_holds(values, expected):
     assert {name: getattr(found, name) for name in expected} == expected
 
 
-def test_nothing_finite_leaves_nothing_to_measure():
-    found = describe(np.full((2, 3), np.nan))
-    assert found.finite == 0
-    assert found.pattern == "wholly non-finite"
-    assert np.isnan([found.minimum, found.maximum, found.mean, found.rms, found.peak]).all()
-
-
 def _naive(values):
     """Measure in float64 with NumPy's own functions, on the finite elements."""
     sound = values[np.isfinite(values)].astype(np.float64)
     return sound.min(), sound.max(), sound.mean(), np.sqrt(np.mean(sound**2))
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int64", "uint8"])
-@pytest.mark.parametrize("holes", [0, 1, 500])
+@pytest.mark.parametrize(("dtype", "holes"), [("float16", 500), ("float32", 1), ("float64", 0), ("uint8", 0)])
 def test_agrees_with_the_plain_computation(dtype, holes):
     generator = np.random.default_rng(0)
     values = (50 + 20 * generator.standard_normal((70, 3, 1000))).clip(0, 200).astype(dtype).transpose(2, 1, 0)
-    if holes and values.dtype.kind != "f":
-        return
     for index in generator.integers(0, values.size, holes):
         values[np.unravel_index(index, values.shape)] = generator.choice([np.nan, np.inf, -np.inf])
     found = describe(values)

@@ -27,7 +27,6 @@ def test_taps_come_in_the_order_of_the_program_and_what_did_not_come_is_missing(
     assert (trace.missing, trace.requested) == (("two",), OPERATORS)
     assert (trace.backend, trace.how, trace.meaning) == ("eager", "by hand", None)
     assert trace["one"].statistics.mean == 1
-    assert (trace["one"].op, trace["one"].module_path) == ("aten.relu.default", "encoder")
 
 
 def test_statistics_are_kept_without_the_tensor_or_with_a_copy_of_it():
@@ -41,10 +40,6 @@ def test_statistics_are_kept_without_the_tensor_or_with_a_copy_of_it():
     assert trace["one"].statistics == describe(np.ones((2, 3), np.float32))
 
 
-def test_of_two_results_under_one_name_the_later_counts():
-    assert _recorded("full", "one", "one").values["one"].max() == 1
-
-
 def test_a_tap_that_is_not_there_is_refused_with_the_reason():
     trace = _recorded("stats", "one")
     with pytest.raises(InputError, match="no tap 'two': it could not be captured"):
@@ -53,39 +48,19 @@ def test_a_tap_that_is_not_there_is_refused_with_the_reason():
         trace["four"]
 
 
-def test_only_what_is_requested_is_wanted():
-    recorder = Recorder(OPERATORS[:1])
-    assert recorder.wants("one")
-    assert not recorder.wants("two")
-    assert not recorder.wants(None)
-
-
-def test_a_result_of_another_shape_is_recorded_as_it_is():
-    recorder = Recorder(OPERATORS, "full")
-    recorder.add("one", np.ones((3, 2)))
-    (tap,) = recorder.trace("tvm", {}, {}, "").taps
-    assert (tap.operator.shape, tap.statistics.shape, tap.value.shape) == ((2, 3), (3, 2), (3, 2))
-
-
 def test_there_are_two_ways_to_record_a_tap():
     with pytest.raises(InputError, match="'all' is not a way to record a tap; use 'stats' or 'full'"):
         Recorder(OPERATORS, "all")
 
 
-def test_a_trace_shows_what_is_not_finite_and_what_is_missing():
+def test_a_trace_shows_what_is_not_finite_and_what_is_missing_and_escapes_every_name():
     recorder = Recorder(OPERATORS, "full")
     recorder.add("one", np.ones((2, 3)))
     recorder.add("two", np.array([[1, np.nan, 1], [1, np.nan, 1]]))
     page = recorder.trace("onnxruntime", {}, {}, "extra outputs")._repr_html_()
     assert "onnxruntime: 2 operators captured, 1 not, 1 not finite" in page
-    assert "the first that are not finite. extra outputs</caption>" in page
     assert "<td>1 of 3 channels wholly non-finite</td>" in page
     assert "<td>one</td>" not in page
-    assert "<td>one</td>" in _recorded("stats", "one")._repr_html_(), "where all is finite, the last"
-    assert "0 operators captured, 3 not" in _recorded("stats")._repr_html_()
-
-
-def test_a_trace_escapes_every_name():
     bad = "<script>alert(1)</script>"
     recorder = Recorder([Operator(bad, bad, bad, (), (1,), "float32")])
     recorder.add(bad, np.ones(1))
