@@ -35,6 +35,7 @@ WORDS: dict[Name, str] = {
 }
 
 
+ORDERED = 5.0  # times the limit of a pair, up to which its elements are in the same order
 LAYOUTS = ("transpose", "permute", "t")
 """Kinds of operators by which a program may be in another layout than another, and mean the same."""
 
@@ -214,7 +215,7 @@ class PairedPrograms(PairedValues):
 
     def _is_in(self, values: Mapping[str, ValueSketch], value: ValueSketch | None) -> bool:
         """Return whether a value is among others, its elements in the same order."""
-        return value is not None and any(one.differs(value) <= self.limit for one in values.values())
+        return value is not None and any(one.differs(value) <= ORDERED * self.limit for one in values.values())
 
     def _before(self, node: ComparedNode) -> list[ComparedNode]:
         """Return the nodes before this one that what it reads is made by."""
@@ -235,10 +236,6 @@ class PairedPrograms(PairedValues):
             for one, how in [*others.items()][:1] if all(others.values()) else ():
                 if largest_change(one, node) > ROUNDED or any("attribute" in words for _, words in how):
                     yield node, one, "; ".join(words for _, words in how)
-
-    def _in_order(self, name: str) -> bool:
-        """Return whether the reference has a value with its elements in the same order."""
-        return any(self.own[name].differs(one) <= SAME for one in self.known.values())
 
     def _elsewhere(self, node: ComparedNode, others: list[ComparedNode], proof: list[str]) -> InspectionFinding:
         """Say what parts where the two are written in other operators, between results that both have."""
