@@ -27,7 +27,9 @@ def _probe(folder):
     """Write a convolution with the one weight 1."""
     node = helper.make_node("Conv", ["x", "weight"], ["y"], "conv")
     ends = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 1, 2])] for name in "xy"]
-    graph = helper.make_graph([node], "one", *ends, [numpy_helper.from_array(np.ones((1, 1, 1), "float32"), "weight")])
+    graph = helper.make_graph(
+        [node], "probe", *ends, [numpy_helper.from_array(np.ones((1, 1, 1), "float32"), "weight")]
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
     onnx.save(model, folder / "probe.onnx")
     return folder / "probe.onnx"

@@ -10,7 +10,17 @@ from torch import nn
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.qnn import Qnn
-from kokoro_nb.backends.qnn.assignment import ALONE, FOLDED, MERGED, SCOPES, UNSEEN, Node, _named, assigned, assignment
+from kokoro_nb.backends.qnn.assignment import (
+    ALONE,
+    FOLDED,
+    MERGED,
+    SCOPES,
+    UNSEEN,
+    Node,
+    _named,
+    assigned,
+    assignment,
+)
 from kokoro_nb.errors import InputError
 from tests.backends.small import Layers
 

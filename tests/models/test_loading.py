@@ -21,7 +21,9 @@ def test_only_instance_norm_may_be_absent_and_only_position_ids_superfluous(blan
     norms = [key for key in state if key.split(".")[-2] == "norm"]
     assert len(norms) == 2 * 70
     untouched = {key: blank.state_dict()[key].clone() for key in norms}
-    load_state(blank, {key: one for key, one in state.items() if key not in norms} | {POSITION_IDS: None}, "w.pth")
+    load_state(
+        blank, {key: tensor for key, tensor in state.items() if key not in norms} | {POSITION_IDS: None}, "w.pth"
+    )
     loaded = blank.state_dict()
     assert all(torch.equal(loaded[key], untouched[key]) for key in norms)
     assert all(torch.equal(loaded[key], state[key]) for key in set(state) - set(norms))

@@ -8,7 +8,14 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.models import noise
 from kokoro_nb.models.kokoro import load_model
 from kokoro_nb.models.other_layers import TwoPassInstanceNorm1d
-from kokoro_nb.models.patches import EXPORT_PATCHES, FAST_PATCHES, PATCHES, active, class_patches, patched
+from kokoro_nb.models.patches import (
+    EXPORT_PATCHES,
+    FAST_PATCHES,
+    PATCHES,
+    active,
+    class_patches,
+    patched,
+)
 
 FRAMES = 12
 EVERY = tuple(PATCHES)

@@ -5,7 +5,14 @@ import torch
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import full_config
-from kokoro_nb.models.weights import Weights, digest_tensors, hub_file, read_config, read_state, read_torch
+from kokoro_nb.models.weights import (
+    Weights,
+    digest_tensors,
+    hub_file,
+    read_config,
+    read_state,
+    read_torch,
+)
 
 
 def test_label_names_weights_origin_size_and_digest():

@@ -29,7 +29,10 @@ CASES = {
         for x, k, axis in ((X, 1, -1), (WHOLE, 2, 0))
         for ascending in (True, False)
     ]
-    + [{"inputs": ODD, "k": 3}, {"inputs": X, "k": 2, "return_indices": False}],
+    + [
+        {"inputs": ODD, "k": 3},
+        {"inputs": X, "k": 2, "return_indices": False},
+    ],
     "cumsum": [
         {
             **{"inputs": x, "axis": axis, "exclusive": exclusive, "reverse": reverse},

@@ -6,7 +6,12 @@ import pytest
 import torch
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.pocket.pocket_architecture import LEARNT, load_pocket, small_config, train_tokenizer
+from kokoro_nb.models.pocket.pocket_architecture import (
+    LEARNT,
+    load_pocket,
+    small_config,
+    train_tokenizer,
+)
 
 
 def _same(model, other):

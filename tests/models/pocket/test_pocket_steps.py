@@ -70,7 +70,9 @@ def test_the_scale_of_the_latents_is_the_model_s_and_stays_apart_from_it(pocket)
     assert torch.equal(step.scale, pocket.flow_lm.emb_std)
     assert step.scale is not pocket.flow_lm.emb_std
     names = {name for name, _ in step.named_parameters()}
-    assert names == {one for one, _ in pocket.mimi.named_parameters() if not one.startswith(("encoder", "downsample"))}
+    assert names == {
+        name for name, _ in pocket.mimi.named_parameters() if not name.startswith(("encoder", "downsample"))
+    }
 
 
 @pytest.mark.parametrize("start", [0, 7])
