@@ -1,10 +1,10 @@
 """What tests of several backends share."""
 
 import pytest
-import torch
 from torch import nn
 
 from kokoro_nb.backends import BACKENDS
+from kokoro_nb.backends.base import absence
 
 
 class Of(nn.Module):
@@ -29,18 +29,6 @@ class First(nn.Module):
         return self.layer(x)[0]
 
 
-class Counting(nn.Module):
-    """Its input times how often it was called."""
-
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("count", torch.zeros(1))
-
-    def forward(self, x):
-        self.count.add_(1)
-        return x * self.count
-
-
 class Layers(nn.Sequential):
     """Layers one after the other, whose input is called ``x``."""
 
@@ -48,7 +36,12 @@ class Layers(nn.Sequential):
         return super().forward(x)
 
 
-def present(name):
+def present(name, reason=lambda backend: backend.available()):
     """Return the backend of that name; skip the test where it is absent."""
-    reason = BACKENDS[name].available()
-    return BACKENDS[name] if reason is None else pytest.skip(reason)
+    absent = reason(BACKENDS[name])
+    return BACKENDS[name] if absent is None else pytest.skip(absent)
+
+
+def here(name):
+    """Return the backend of that name; skip the test where it is absent or cannot run its programs."""
+    return present(name, absence)
