@@ -6,8 +6,9 @@ import torch
 
 from kokoro_nb.models.case import capture
 from kokoro_nb.models.kokoro import load_model
-from kokoro_nb.studies.decoder import TEXT, decoder_program
+from kokoro_nb.studies.decoder import decoder_program
 
+TEXT = "Hello world, this is a test."
 AS_IT_IS = ("explicit_noise", "custom_stft")  # without these two there is no export at all
 
 

@@ -244,22 +244,22 @@ def class_patches(names: Sequence[str]) -> Iterator[None]:
 
 
 @contextmanager
-def patched(model: nn.Module, names: Sequence[str] = EXPORT_PATCHES) -> Iterator[nn.Module]:
+def patched(model: nn.Module, names: str | Sequence[str] = EXPORT_PATCHES) -> Iterator[nn.Module]:
     """Switch the patches `names` on for `model`, in the order of the catalogue, and off again on leaving.
 
     Parameters
     ----------
     model : torch.nn.Module
         A Kokoro model or any part of one that holds the modules concerned.
-    names : sequence of str
-        Keys of `PATCHES`, in any order; all that an export takes by default.
+    names : str or sequence of str
+        Keys of `PATCHES`, in any order, or as for `chosen_patches`; all that an export takes by default.
 
     Raises
     ------
     InputError
         If a name is unknown, two patches exclude each other, or none of them finds anything in `model` to change.
     """
-    require_known(names)
+    names = chosen_patches(names)
     if {"explicit_noise", "signal_noise"} <= {*names, *active()}:
         raise InputError("The patches 'explicit_noise' and 'signal_noise' exclude each other; choose one.")
     ordered = [name for name in PATCHES if name in names]

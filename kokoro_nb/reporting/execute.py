@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
@@ -13,7 +14,7 @@ from typing import Any
 
 from kokoro_nb.errors import InputError, Terminated
 from kokoro_nb.reporting.fragments import size_text
-from kokoro_nb.reporting.needs import NOTEBOOK, require_memory, trim_exports
+from kokoro_nb.reporting.needs import NOTEBOOK, exports_since, require_memory, trim_exports
 from kokoro_nb.reporting.one_notebook import RESERVE, Job, execute, hush
 from kokoro_nb.reporting.progress import Progress
 from kokoro_nb.reporting.run_outcome import NONE, Limits, RunOutcome, Status, outcome
@@ -104,7 +105,7 @@ def run_notebooks(
         require_kinds(notebook, given[name], name)
     root = Path(out_dir).resolve()
     with locked(root, "run"):
-        outcomes, runs = {}, {}
+        outcomes, runs, begun = {}, {}, time.time()
         for path in paths:
             name, source = path.stem, str(path.resolve()) if places[path.stem] else ""
             clear_drafts(root / name)
@@ -129,6 +130,8 @@ def run_notebooks(
             on_change()
             for run in _run_all(work, jobs, progress, on_change):
                 outcomes[run.notebook] = NotebookResult(run, False)
+            if waiting:
+                progress.say(f"Exports made: {exports_since(begun)}.")
             if removed := trim_exports():
                 progress.say(f"Removed the oldest exports from the cache: {size_text(removed)}.")
         finally:

@@ -84,6 +84,11 @@ def trim_exports(limit: float | None = None, young: float = YOUNG) -> int:
     return removed
 
 
+def exports_since(begun: float) -> int:
+    """Return how many of the exports in the cache were made since a time, in seconds of the epoch."""
+    return sum(made >= begun for path, _, made in _exports() if path.parent.name in (ROOMS[0], ROOMS[2]))
+
+
 def _limit() -> float:
     try:
         return float(os.environ.get(VARIABLE) or LIMIT)

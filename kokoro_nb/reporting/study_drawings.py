@@ -1,6 +1,6 @@
 """The drawings of results that only one study has, by the study's number; `show` imports them when needed."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,17 +16,13 @@ from kokoro_nb.reporting.style import (
     INK,
     ON_WHITE,
     REFERENCE,
-    colours,
     compact,
-    hatch_background,
     new_figure,
 )
 from kokoro_nb.studies.benchmarks import DecoderBenchmark, Profiles
-from kokoro_nb.studies.decoder_nan import PartsAlone, SlicesView
 from kokoro_nb.studies.padding.padded_decoder import PaddedRun, PaddedRuns
 from kokoro_nb.studies.patching.conditioning import NoiseKinds
 from kokoro_nb.studies.patching.patch_effects import PatchEffects
-from kokoro_nb.studies.repair.uses import Uses
 from kokoro_nb.studies.two_stage_npu.spoken_pieces import SpokenPieces
 from kokoro_nb.studies.validate_steps import StepsOnRuntimes
 from kokoro_nb.studies.waveform_spectrum import BandEnergies, SignalView
@@ -37,8 +33,6 @@ _TITLES = {
     "stft": "STFT spectrograms",
     "f0": "Fundamental frequency",
 }
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _HATCHES = ("", "//", "..")
 _COLOURS = (REFERENCE, *CANDIDATES, DIFFERENCE)
@@ -55,59 +49,6 @@ def _effects(result: PatchEffects, label: str, caption: str) -> Any:
 def _kinds(result: NoiseKinds, label: str, caption: str) -> Any:
     added = {kind: one.added for kind, one in result.kinds.items()}
     return figures.average_spectra(added, SAMPLE_RATE, caption or "Noise as added", label)
-
-
-@drawn.register
-def _slices(result: SlicesView, label: str, caption: str) -> Any:
-    """03: what slices meet of a fault, and each part alone."""
-    return slices_map(result.tap.value, result.slices.elements, caption or result.tap.name, label)
-
-
-def slices_map(value: Any, elements: int, title: str = "What slices show", weights: str = "") -> "Figure":
-    """Draw which elements of a tensor are not finite, and which of them a look at its first and last elements meets.
-
-    Parameters
-    ----------
-    value : array, shape=(1, channels, positions)
-        The tensor.
-    elements : int
-        How many are looked at from the head, and from the tail, in C order.
-    title, weights : str
-        Title, and label of the weights.
-
-    Raises
-    ------
-    InputError
-        If it is of another shape, or has fewer elements.
-    """
-    value = np.asarray(value)
-    if value.ndim != 3 or value.shape[0] != 1 or not 0 < 2 * elements <= value.size:
-        raise InputError(f"A tensor of shape {value.shape} cannot be drawn with {elements} elements at either end.")
-    bad = ~np.isfinite(value[0])
-    looked = np.zeros(value.size, dtype=bool)
-    looked[:elements] = looked[-elements:] = True
-    with new_figure(3.2, title, weights) as figure:
-        axes = figure.subplots()
-        axes.imshow(np.where(bad, np.nan, 0.25), cmap=colours("Greys"), vmin=0, vmax=1, aspect="auto")
-        hatch_background(axes)
-        for channel in np.flatnonzero(looked.reshape(bad.shape).any(axis=1)):
-            seen = np.flatnonzero(looked.reshape(bad.shape)[channel])
-            axes.plot(seen[[0, -1]], [channel, channel], color=REFERENCE, linewidth=3, solid_capstyle="butt")
-        met = int((bad.reshape(-1) & looked).sum())
-        axes.set_title(
-            f"hatched: not finite ({int(bad.sum())} of {bad.size}); blue: looked at ({2 * elements}), {met} not finite"
-        )
-        axes.set(xlabel="position (samples of this layer)", ylabel="channel")
-    return figure
-
-
-@drawn.register
-def _parts(result: PartsAlone, label: str, caption: str) -> Any:
-    cells = {
-        part: {row.backend: row.eager32.of_peak if row.eager32 else float("nan") for row in rows}
-        for part, rows in result.parts.items()
-    }
-    return heat_map(cells, caption or "Error of each part alone", label, "of peak", log=True)
 
 
 @drawn.register
@@ -160,13 +101,6 @@ def _steps(result: StepsOnRuntimes, label: str, caption: str) -> Any:
             for kind, parity in (("own", step.own), ("chained", step.chained)):
                 row[f"{name}: {kind}"] = "fail" if parity is None else parity.of_peak
     return heat_map(cells, caption or "Error of each step against eager float64", label, "of peak", log=True)
-
-
-@drawn.register
-def _uses(result: Uses, label: str, caption: str) -> Any:
-    """14: what each patch is for on each runtime."""
-    cells = {row["patch"]: {one.backend: row[one.backend] for one in result.repairs} for row in result.rows()}
-    return heat_map(cells, caption or "What each patch is for", label)
 
 
 @drawn.register

@@ -1,5 +1,6 @@
 """Kokoro's decoder as the studies look into it: a program, patched and exported, with its inputs in one utterance."""
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -7,20 +8,21 @@ from typing import Any
 
 from kokoro.model import KModel
 
-from kokoro_nb.backends.base import Failure, quietly
+from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.errors import InputError
-from kokoro_nb.faults import Fault, generate, plant
+from kokoro_nb.faults import Fault, generate, nearly_constant, plant
+from kokoro_nb.listening.spectrum import SpectralAgreement, spectral_agreement
 from kokoro_nb.locate import reference_trace
+from kokoro_nb.locate.survey import SurveyRow
 from kokoro_nb.models import stages
-from kokoro_nb.models.case import Case, capture
-from kokoro_nb.models.kokoro import load_model
+from kokoro_nb.models.case import Case
 from kokoro_nb.models.patches import EXPORT_PATCHES, chosen_patches, patched
 from kokoro_nb.traces.trace import Trace
 
-TEXT = "Hello world, this is a test."
-FROM_HAR = "from har"
+WHOLE, FROM_HAR, EXCITATION = "whole", "from har", "excitation"
+LOWEST, HIGHEST = 15.0, 40.0  # mean of nearly constant channels: rounding of its square exceeds the norm's epsilon
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,21 +54,48 @@ class DecoderProgram:
         return generate(self.specification, number, seed, *([] if kinds is None else [kinds]))
 
 
-def decoder_program(
-    model: KModel, case: Case, frames: int, part: str = FROM_HAR, patches: str | Sequence[str] | None = EXPORT_PATCHES
-) -> DecoderProgram:
-    """Export the decoder from `har` on, about which every runtime agrees to float32 rounding, or one part of it.
+def decoder_part(
+    model: KModel, case: Case, frames: int | None = None, part: str = FROM_HAR
+) -> tuple[Any, Mapping[str, Any]]:
+    """Return the decoder, or a part of it, as a module, and its inputs in the utterance by name.
 
     Parameters
     ----------
     model : kokoro.model.KModel
-        Without patches; left as it is.
+        Patched as it is to be exported.
     case : Case
         The utterance.
-    frames : int
-        How much of it, 40 to the second.
+    frames : int, optional
+        How much of it, 40 to the second; all by default.
     part : str
-        `FROM_HAR`, or a key of `kokoro_nb.models.stages.parts`.
+        ``whole``; ``from har``, about which every runtime agrees to float32 rounding; ``excitation``, the harmonic
+        source before its transform; or a key of `kokoro_nb.models.stages.parts`.
+
+    Raises
+    ------
+    InputError
+        If there is no such part.
+    """
+    decoder, inputs = model.decoder, case.decoder_inputs(frames)
+    if part == WHOLE:
+        return stages.DecoderStage(decoder), inputs
+    if part == FROM_HAR:
+        return stages.FromHarStage(decoder), stages.from_har_inputs(decoder, inputs)
+    if part == EXCITATION:
+        return stages.ExcitationStep(decoder.generator), {name: inputs[name] for name in ("f0", "harmonic_noise")}
+    parts = stages.parts(decoder, inputs)
+    if part not in parts:
+        raise InputError(f"The decoder has no part '{part}'; use one of {WHOLE}, {FROM_HAR}, {', '.join(parts)}.")
+    return parts[part]
+
+
+def decoder_program(
+    model: KModel, case: Case, frames: int, part: str = FROM_HAR, patches: str | Sequence[str] | None = EXPORT_PATCHES
+) -> DecoderProgram:
+    """Export a part of the decoder: see `decoder_part`.
+
+    Parameters
+    ----------
     patches : str or sequence of str
         What is on while it is exported: see `kokoro_nb.models.patches.chosen_patches`.
 
@@ -76,45 +105,36 @@ def decoder_program(
         If there is no such part or patch, or it cannot be exported.
     """
     with patched(model, chosen_patches(patches)):
-        inputs = case.decoder_inputs(frames)
-        module, given = _module(model.decoder, inputs, part)
+        module, given = decoder_part(model, case, frames, part)
         program = export_program(module, given)
     if isinstance(program, Failure):
         raise InputError(f"The decoder ({part}) cannot be exported: {program}")
     return DecoderProgram(program, given)
 
 
-def _module(decoder: Any, inputs: Mapping[str, Any], part: str) -> tuple[Any, Mapping[str, Any]]:
-    if part == FROM_HAR:
-        return stages.FromHarStage(decoder), stages.from_har_inputs(decoder, inputs)
-    parts = stages.parts(decoder, inputs)
-    if part not in parts:
-        raise InputError(f"The decoder has no part '{part}'; use one of {', '.join(parts)}.")
-    return parts[part]
-
-
-def spoken_decoder(
-    weights: str = "narrow", seed: int = 0, text: str = TEXT, frames: int = 24, patches: Sequence[str] = EXPORT_PATCHES
-) -> tuple[str, DecoderProgram]:
-    """Load weights, speak a text, and return the label of the weights and the decoder from `har` on.
+def spectra(rows: Sequence[SurveyRow]) -> dict[str, SpectralAgreement]:
+    """Return how far the spectrum of the first output, audio, is from eager float64's, by backend.
 
     Parameters
     ----------
-    weights, seed
-        As for `models.kokoro.load_model`; the seed also draws the source's noise.
-    text : str
-        What is spoken.
-    frames : int
-        Length, 40 to the second.
-    patches : sequence of str
-        What is on while it is exported.
-
-    Raises
-    ------
-    InputError
-        If the weights are unknown, or the decoder cannot be exported.
+    rows : sequence of SurveyRow
+        Those of ``eager`` and ``eager-float64`` among them, by which the limit is made.
     """
-    with quietly():
-        kokoro = load_model(weights, seed)
-        case = capture(kokoro, text, seed=seed)
-    return kokoro.weights.label, decoder_program(kokoro.model, case, frames, patches=patches)
+    taken = {row.backend: row.climb.outputs for row in rows if row.climb and row.climb.outputs}
+    audio = {name: next(iter(outputs.values())) for name, outputs in taken.items()}
+    exact, single = audio.pop("eager-float64"), audio.pop("eager")
+    return {name: spectral_agreement(exact, single, found) for name, found in audio.items()}
+
+
+def with_constant_channels(model: KModel, channels: int) -> KModel:
+    """Return a copy of the model, `channels` channels of whose `noise_convs[0]` vary next to nothing.
+
+    Parameters
+    ----------
+    model : kokoro.model.KModel
+        Without patches.
+    channels : int
+        How many; their means are spread evenly from 15 to 40.
+    """
+    with nearly_constant(model.decoder.generator.noise_convs[0], channels, lowest=LOWEST, highest=HIGHEST):
+        return copy.deepcopy(model)

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from kokoro_nb.backends.base import Failure
+from kokoro_nb.backends.base import Failure, quietly
 from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.backends.signature import checked, example_inputs
 from kokoro_nb.errors import InputError, one_line
@@ -51,10 +51,15 @@ def kokoro_decoder(
     InputError
         If the weights or a patch are unknown, a fault fits nowhere, or PyTorch cannot export it with these patches.
     """
-    from kokoro_nb.studies.decoder import spoken_decoder
+    from kokoro_nb.models.case import capture
+    from kokoro_nb.models.kokoro import load_model
+    from kokoro_nb.studies.decoder import decoder_program
 
     planted = [Fault.parse(fault) for fault in faults]
-    label, decoder = spoken_decoder(weights, seed, text, frames, patches)
+    with quietly():
+        kokoro = load_model(weights, seed)
+        case = capture(kokoro, text, seed=seed)
+    label, decoder = kokoro.weights.label, decoder_program(kokoro.model, case, frames, patches=patches)
     return _planted(f"decoder from har, {frames} frames, weights {label}", decoder.program, decoder.inputs, planted)
 
 

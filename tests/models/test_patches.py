@@ -263,3 +263,11 @@ def test_programs_exported_inside_hold_the_formula(module):
     assert "aten.gelu.default" not in within
     assert "aten.tanh.default" in within
     assert "aten.gelu.default" in _operators(module)
+
+
+def test_patches_are_named_by_words_too(shallow):
+    with patched(shallow.model, "all but two_pass_norm"):
+        assert set(active()) == {name for name in EXPORT_PATCHES if PATCHES[name].rewrites}
+        assert type(shallow.model.decoder.encode.norm1.norm) is nn.InstanceNorm1d
+    with patched(shallow.model, "all"):
+        assert type(shallow.model.decoder.encode.norm1.norm) is TwoPassInstanceNorm1d

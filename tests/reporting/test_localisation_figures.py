@@ -7,7 +7,6 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.locate.bisection import Bisection, BisectionStep
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.reporting.drawings import drawn, local_error_profile
-from kokoro_nb.reporting.study_drawings import slices_map
 from kokoro_nb.traces.operators import Operator
 
 NOTHING = np.empty(0)
@@ -33,22 +32,6 @@ def test_each_operator_stands_at_its_place_and_what_is_exact_on_the_edge():
     figure.draw_without_rendering()
     with pytest.raises(InputError, match="no local errors"):
         local_error_profile({"tvm": []}, ["a"])
-    for shape, elements in (((4, 10), 8), ((2, 4, 10), 8), ((1, 4, 10), 21), ((1, 4, 10), 0)):
-        with pytest.raises(InputError, match="cannot be drawn"):
-            slices_map(np.zeros(shape), elements)
-
-
-def test_slices_say_how_much_of_the_fault_they_meet():
-    value = np.zeros((1, 4, 10))
-    value[0, 2] = np.nan
-    assert "hatched: not finite (10 of 40); blue: looked at (16), 0 not finite" in slices_map(value, 8).axes[
-        0
-    ].get_title(loc="left")
-    value[0, 0, 5] = np.inf
-    figure = slices_map(value, 8, weights="narrow")
-    assert "11 of 40" in figure.axes[0].get_title(loc="left")
-    assert "1 not finite" in figure.axes[0].get_title(loc="left")
-    figure.draw_without_rendering()
 
 
 def test_each_compilation_is_a_bar_of_its_part():

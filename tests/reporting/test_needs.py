@@ -12,7 +12,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from kokoro_nb.__main__ import main
 from kokoro_nb.errors import InputError
 from kokoro_nb.reporting.execute import run_notebooks
-from kokoro_nb.reporting.needs import require_memory, trim_exports
+from kokoro_nb.reporting.needs import exports_since, require_memory, trim_exports
 
 Memory = namedtuple("Memory", "available")
 
@@ -97,3 +97,7 @@ def test_the_environment_sets_the_limit(exports, monkeypatch, value, left):
     monkeypatch.setenv("KOKORO_NB_CACHE_GB", value)
     trim_exports()
     assert _left(exports) == left
+
+
+def test_what_a_run_has_made_is_counted(exports):
+    assert [exports_since(time.time() - age) for age in (7200 * 24, 60, -60)] == [2, 1, 0]

@@ -15,7 +15,7 @@ def row(program, seconds):
 
 
 def measured(*rows):
-    return DecoderBenchmark(0.5, SimpleNamespace(rows=rows, floors={"least": 0.01, "separate": 0.03}), 1)
+    return DecoderBenchmark(0.5, SimpleNamespace(rows=rows, floors={"least": 0.01, "separate": 0.03}))
 
 
 def profiles(**seconds):

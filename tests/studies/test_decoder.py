@@ -17,5 +17,5 @@ def test_another_set_of_patches_is_another_program(shallow, shallow_case):
 def test_a_part_is_exported_by_its_name_and_another_name_is_one_sentence(shallow, shallow_case):
     part = decoder_program(shallow.model, shallow_case, 4, "encode").specification.operators
     assert 0 < len(part) < len(decoder_program(shallow.model, shallow_case, 4).specification.operators)
-    with pytest.raises(InputError, match="The decoder has no part 'ear'; use one of source"):
+    with pytest.raises(InputError, match="The decoder has no part 'ear'; use one of whole, from har, source"):
         decoder_program(shallow.model, shallow_case, 4, "ear")

@@ -6,7 +6,6 @@ hides what is not written yet; so it starts at zero, for what a mask hides from 
 """
 
 import math
-from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 import torch
@@ -158,7 +157,6 @@ def run(
     position: Tensor,
     count: Tensor | int,
     write: Write = "one_hot",
-    attention: Callable[..., tuple[Tensor, Tensor]] = attend,
 ) -> tuple[Tensor, Tensor]:
     """Run a transformer on the tokens from `position` on.
 
@@ -170,8 +168,6 @@ def run(
         Keys and values of each layer.
     position, count, write
         See `written`.
-    attention : callable
-        `attend`, or what computes the same in another way.
 
     Returns
     -------
@@ -180,7 +176,7 @@ def run(
     """
     caches = []
     for i, layer in enumerate(transformer.layers):
-        update, new = attention(layer.self_attn, layer.norm1(x), cache[i], position, count, write)
+        update, new = attend(layer.self_attn, layer.norm1(x), cache[i], position, count, write)
         caches.append(new)
         x = x + layer.layer_scale_1(update)
         x = x + layer.layer_scale_2(layer.linear2(F.gelu(layer.linear1(layer.norm2(x)), approximate="tanh")))

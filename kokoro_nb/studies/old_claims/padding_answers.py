@@ -3,8 +3,8 @@
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.studies.old_claims.reported_claims import Answer
+from kokoro_nb.studies.padding import text_in_buffer
 from kokoro_nb.studies.padding.padded_decoder import SIGNAL, PaddedRun, PaddedRuns, decoder_in_buffers
-from kokoro_nb.studies.padding.padded_text import text_in_buffer
 
 FRAMES, BUCKETS, GAUSSIAN = 24, (256, 1280), "gaussian"
 EXACT = 1e-3  # of the peak, -60 dB: below what is heard in speech

@@ -1,4 +1,4 @@
-"""Whether a set of patches makes the decoder's export work on a backend: one trial, stage by stage, saved on disk.
+"""Whether a set of patches makes the decoder's export work on a backend: one trial, stage by stage.
 
 Faithful is judged where the numbers are well conditioned. The phase in the middle of the decoder is an atan2 of bins
 that hold little but rounding, so the source is judged before its transform, the transform in the complex plane, and the
@@ -8,9 +8,8 @@ finite and to repeat itself. The reference is the model without any patch, in ea
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from kokoro.model import KModel
@@ -19,18 +18,15 @@ from torch import nn
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.ladder import Climb, climb
-from kokoro_nb.cache_keys import cache_key
 from kokoro_nb.errors import InputError
-from kokoro_nb.faults import nearly_constant
 from kokoro_nb.locate.output_error import LOST
 from kokoro_nb.models.case import Case
-from kokoro_nb.models.patches import EXPORT_PATCHES, PATCHES, active, patched
-from kokoro_nb.storage import cache_dir, digest, read_json, write_json
+from kokoro_nb.models.patches import PATCHES, active, patched
+from kokoro_nb.storage import digest
 from kokoro_nb.studies.repair.trial_stages import TrialStage, trial_stages
 from kokoro_nb.torch_private import pre_hooks
 from kokoro_nb.traces.parity import allowed_error, compare, largest_error
 
-SCHEMA = 2
 WORKS, FELL, SHAPE = "works", "fell", "another shape"
 NONFINITE, UNSTEADY, UNFAITHFUL = "non-finite", "not repeatable", "unfaithful"
 
@@ -58,7 +54,6 @@ class StageOutcome:
     finite: float | None = None
     of_peak: float | None = None
     drift: float | None = None
-    seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -83,11 +78,6 @@ class PatchTrial:
         """How it fails, with the stage before it; empty if it works."""
         return next((f"{one.stage}: {one.how}" for one in self.outcomes if one.kind != WORKS), "")
 
-    @property
-    def seconds(self) -> dict[str, float]:
-        """Fastest call of each stage that was run."""
-        return {outcome.stage: outcome.seconds for outcome in self.outcomes if outcome.seconds is not None}
-
 
 class PatchBench:
     """The stages of one utterance, on which sets of patches are tried.
@@ -97,7 +87,7 @@ class PatchBench:
     limit : float
         Error, as a share of the peak, that each stage may have; more where eager float32 has more, see `allowed_error`.
     folder : path, optional
-        For outcomes and artefacts; ``repair`` in the cache by default.
+        For artefacts; ``artefacts`` in the cache by default.
 
     Raises
     ------
@@ -118,7 +108,7 @@ class PatchBench:
         if active():
             raise InputError(f"The patch '{active()[0]}' is on; give the model as it is, patches are switched here.")
         self.model, self.name, self.limit, self.calls = model, name, limit, calls
-        self.folder = Path(folder) if folder is not None else cache_dir() / "repair"
+        self.folder, self._known = folder, dict[str, StageOutcome]()
         self.stages = trial_stages(model, case, frames)
         for stage in self.stages:
             if not allowed_error(0.0, stage.floor) <= LOST:
@@ -143,27 +133,12 @@ class PatchBench:
     def _outcome(self, stage: TrialStage) -> StageOutcome:
         """Return the outcome of a stage under the patches that are on; from disk, if it was tried before."""
         module = stage.make(self.model)
-        path = self.folder / "outcomes" / f"{self._key(stage, module)[:24]}.json"
-        if path.exists():
-            return _recorded(path)
-        source = module if self.name.startswith("eager") else export_program(module, stage.inputs)
-        taken = climb(backend(self.name), source, stage.inputs, self.folder / "artefacts", self.calls)
-        outcome = judged(stage, taken, self.limit)
-        write_json(path, {"schema": SCHEMA, "backend": self.name, **asdict(outcome)})
-        return outcome
-
-    def _key(self, stage: TrialStage, module: nn.Module) -> str:
-        inputs = [
-            f"{name} {tuple(t.shape)}".encode() + t.contiguous().numpy().tobytes() for name, t in stage.inputs.items()
-        ]
-        expected = [name.encode() + array.tobytes() for name, array in stage.expected.items()]
-        runtime = backend(self.name)
-        converter = getattr(runtime, "converter", runtime)
-        options: dict[str, Any] = getattr(converter, "options", dict)()
-        about = [SCHEMA, stage.name, self.limit, self.calls, repr(runtime), repr(options)]
-        packages = ("torch", *getattr(converter, "packages", ()))
-        judge = cache_key({"trial": about}, ("models", "backends"), packages)
-        return digest(judge, *structure(module), *inputs, *expected)
+        key = digest(stage.name.encode(), *structure(module))
+        if key not in self._known:
+            source = module if self.name.startswith("eager") else export_program(module, stage.inputs)
+            taken = climb(backend(self.name), source, stage.inputs, self.folder, self.calls)
+            self._known[key] = judged(stage, taken, self.limit)
+        return self._known[key]
 
 
 def judged(stage: TrialStage, taken: Climb, limit: float) -> StageOutcome:
@@ -178,7 +153,7 @@ def judged(stage: TrialStage, taken: Climb, limit: float) -> StageOutcome:
     found, expected = stage.read(taken.outputs), stage.read(stage.expected)
     finite = float(np.min([compare(expected[name], found[name]).finite for name in expected]))
     error = largest_error(expected, found)
-    figures = (finite, error, taken.drift, min(taken.calls))
+    figures = (finite, error, taken.drift)
     if finite < 1:
         return StageOutcome(stage.name, NONFINITE, f"only {100 * finite:.3g} % finite", *figures)
     if taken.drift is not None and taken.drift != 0:
@@ -206,44 +181,3 @@ def structure(module: nn.Module) -> Iterator[bytes]:
         for name, tensor in tensors:
             array = tensor.detach().contiguous().numpy()
             yield f"{name} {array.dtype} {array.shape} {tensor.stride()}".encode() + array.tobytes()
-
-
-def _recorded(path: Path) -> StageOutcome:
-    about = read_json(path, "recorded outcome")
-    known = set(StageOutcome.__dataclass_fields__)
-    if not isinstance(about, dict) or about.get("schema") != SCHEMA or not known <= set(about):
-        raise InputError(f"{path} is no outcome of schema {SCHEMA}; delete it, and it is tried again.")
-    numbers = {name: None if about[name] is None else float(about[name]) for name in known - {"stage", "kind", "how"}}
-    return StageOutcome(about["stage"], about["kind"], about["how"], **numbers)
-
-
-PATCH = "two_pass_norm"
-LOWEST, HIGHEST = 15.0, 40.0  # mean of such channels: rounding of its square exceeds the norm's epsilon
-
-
-@dataclass(frozen=True)
-class NormTrials:
-    """The smaller parts of the decoder with all patches, and with all but `PATCH`."""
-
-    within: PatchTrial
-    without: PatchTrial
-
-
-def norm_trials(
-    model: KModel, case: Case, frames: int, limit: float, channels: int, backend: str = "tvm"
-) -> NormTrials:
-    """Try the patches with and without `PATCH` where `channels` channels of one convolution are nearly constant.
-
-    Parameters
-    ----------
-    model, case, frames, limit
-        As for `repair`.
-    channels : int
-        How many channels of ``noise_convs[0]`` hardly vary.
-    backend : str
-        Key of `BACKENDS`.
-    """
-    with nearly_constant(model.decoder.generator.noise_convs[0], channels, lowest=LOWEST, highest=HIGHEST):
-        bench = PatchBench(model, case, backend, frames, limit)
-        without = bench.trial([name for name in EXPORT_PATCHES if name != PATCH])
-        return NormTrials(bench.trial(EXPORT_PATCHES), without)

@@ -1,21 +1,84 @@
 """The smallest set of patches that makes a backend's export of the decoder work, proven by leaving each of them out."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from kokoro.model import KModel
 
 from kokoro_nb.backends import backend
+from kokoro_nb.findings import Verdict
 from kokoro_nb.locate.search import smallest
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.patches import EXPORT_PATCHES, PATCHES, require_known
 from kokoro_nb.studies.repair.patch_trials import PatchBench, PatchTrial
-from kokoro_nb.studies.repair.uses import HARMFUL, HARMLESS, NEEDED, ONE_WAY, UNKNOWN, PatchRepair, PatchUse
 
 Attempt = Callable[[tuple[str, ...], bool], PatchTrial]
-# two ways to give the noise: `patched` refuses both at once
-EXCLUDES = {"explicit_noise": "signal_noise", "signal_noise": "explicit_noise"}
+
+
+@dataclass(frozen=True)
+class PatchRepair:
+    """What was found for one backend.
+
+    Attributes
+    ----------
+    absent : str
+        Why nothing was tried; empty if it was.
+    unexecuted : str
+        Why what was built was not run: then the set makes the export succeed, and of the numbers nothing is known.
+    start, unpatched : PatchTrial or None
+        The full set, and no patch at all, in the smaller parts.
+    found : PatchTrial or None
+        The minimal set, in every stage; None if no set was found that works.
+    left_out : tuple of PatchTrial
+        For each patch of the minimal set, in order, the set without it: the proof.
+    """
+
+    backend: str
+    absent: str = ""
+    unexecuted: str = ""
+    start: PatchTrial | None = None
+    unpatched: PatchTrial | None = None
+    found: PatchTrial | None = None
+    left_out: tuple[PatchTrial, ...] = ()
+    trials: int = 0
+
+    @property
+    def minimal(self) -> tuple[str, ...] | None:
+        """The minimal set; None if there is none."""
+        return self.found.patches if self.found else None
+
+    @property
+    def proven(self) -> bool:
+        """Whether the set works in every stage and fails as soon as any one patch is left out."""
+        return self.found is not None and self.found.works and not any(trial.works for trial in self.left_out)
+
+    @property
+    def verdict(self) -> Verdict:
+        """``pass`` if the set is found and proven, ``skip`` if the runtime is absent, else ``fail``."""
+        return "skip" if self.absent else "pass" if self.proven else "fail"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row of a table."""
+        row: dict[str, Any] = {"backend": self.backend, "verdict": self.verdict}
+        if self.absent:
+            return {**row, "how": self.absent}
+        row["patches"] = "none works" if self.minimal is None else ", ".join(self.minimal) or "none is needed"
+        return {**row, "all of them": self.start.how or "works" if self.start else "", "sets tried": self.trials}
+
+    def proof(self) -> list[dict[str, Any]]:
+        """Return the rows of a table: each patch of the set that is left out, and how the rest fails."""
+        if self.minimal is None:
+            return []
+        return [
+            {"backend": self.backend, "left out": patch, "outcome": trial.kind, "how": trial.how}
+            for patch, trial in zip(self.minimal, self.left_out, strict=True)
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all of it, for a machine to read."""
+        return {**asdict(self), "minimal": self.minimal, "proven": self.proven, "verdict": self.verdict}
 
 
 def repair(
@@ -32,8 +95,7 @@ def repair(
 
     A set works, see `patch_trials`, if every stage exports, runs, is finite, repeats itself, and agrees with the
     model without patches where the numbers are well conditioned. Sets are tried on the smaller parts first; the set
-    that is found is confirmed on the whole, and if it does not hold there, the search is done again on the whole. An
-    outcome that was recorded is not tried again, so that a search that was interrupted goes on where it was.
+    that is found is confirmed on the whole, and if it does not hold there, the search is done again on the whole.
 
     Parameters
     ----------
@@ -42,7 +104,7 @@ def repair(
     calls : int
         Calls on each loaded program; any difference between them is a fault.
     folder : path, optional
-        For outcomes and artefacts; ``repair`` in the cache by default.
+        For artefacts; ``artefacts`` in the cache by default.
 
     Raises
     ------
@@ -82,13 +144,10 @@ def search(name: str, attempt: Attempt, patches: Sequence[str] = EXPORT_PATCHES,
     tries = _Tries(attempt)
     ordered = tuple(patch for patch in PATCHES if patch in patches)
     start, unpatched = tries(ordered), tries(())
-    begun, found = _found(ordered, tries)
-    if found is None:
-        uses = tuple(PatchUse(patch, UNKNOWN, start.kind, start.how) for patch in PATCHES)
-        return PatchRepair(name, "", unexecuted, start, unpatched, None, (), uses, tries.count)
-    left_out = tuple(tries.failing(_without(found.patches, patch)) for patch in found.patches)
-    uses = tuple(_use(patch, found, begun, tries) for patch in PATCHES)
-    return PatchRepair(name, "", unexecuted, start, unpatched, found, left_out, uses, tries.count)
+    found = _found(ordered, tries)
+    needed = found.patches if found else ()
+    left_out = tuple(tries.failing(_without(needed, patch)) for patch in needed)
+    return PatchRepair(name, "", unexecuted, start, unpatched, found, left_out, tries.count)
 
 
 @dataclass
@@ -113,40 +172,21 @@ class _Tries:
         return len({names for names, _ in self.known})
 
 
-def _found(patches: tuple[str, ...], tries: _Tries) -> tuple[tuple[str, ...], PatchTrial | None]:
-    """Return the set that was begun with, and the minimal set as it was confirmed; None if no set works."""
+def _found(patches: tuple[str, ...], tries: _Tries) -> PatchTrial | None:
+    """Return the minimal set as it was confirmed; None if no set works."""
     for works in (lambda names: tries(names).works, lambda names: tries.failing(names).works):
         start = next((names for names in _starts(patches) if works(names)), None)
         if start is None:
             break
         confirmed = tries(smallest(start, works), True)
         if confirmed.works:
-            return start, confirmed
-    return patches, None
+            return confirmed
+    return None
 
 
 def _starts(patches: tuple[str, ...]) -> list[tuple[str, ...]]:
     """Return the sets to start from: all, or where one of them does harm, all but one."""
     return [patches, *(_without(patches, patch) for patch in patches)]
-
-
-def _use(patch: str, found: PatchTrial, begun: tuple[str, ...], tries: _Tries) -> PatchUse:
-    """Return what `patch` is for, beside the minimal set and in the set that was begun with."""
-    minimal = found.patches
-    if patch in minimal:
-        without = tries.failing(_without(minimal, patch))
-        kind = ONE_WAY if tries(_without(begun, patch)).works else NEEDED
-        return PatchUse(patch, kind, without.kind, without.how)
-    beside = {*minimal, patch} - {EXCLUDES.get(patch, "")}
-    within = tries(tuple(name for name in PATCHES if name in beside))
-    if not within.works:
-        return PatchUse(patch, HARMFUL, within.kind, within.how)
-    return PatchUse(patch, HARMLESS, speed=_speed(found.seconds, within.seconds))
-
-
-def _speed(without: Mapping[str, float], within: Mapping[str, float]) -> float | None:
-    shared = [stage for stage in within if stage in without]
-    return sum(within[s] for s in shared) / sum(without[s] for s in shared) if shared else None
 
 
 def _without(names: tuple[str, ...], left: str) -> tuple[str, ...]:

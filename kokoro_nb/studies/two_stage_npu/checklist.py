@@ -1,18 +1,12 @@
 """What a delivery of two stages has to hold by itself, without the model that it was made from: a list, executed."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-import torch
 
 from kokoro_nb.delivery.pipeline import TwoStages
-from kokoro_nb.errors import InputError
-from kokoro_nb.models.kokoro import Kokoro
-from kokoro_nb.models.patches import EXPORT_PATCHES, patched
-from kokoro_nb.models.stages import FromHarStage
 from kokoro_nb.traces.parity import compare
 
 OVER_FRAMES = {"asr": 2, "en": 2, "f0": 1, "n": 1, "har": 2, "harmonic_noise": 1}  # the axis that is padded
@@ -74,36 +68,7 @@ def checklist(speaker: TwoStages, text: str, voice: str = "", seed: int = 0) -> 
         *_leaks(speaker, name, given, audio[: frames * rate]),
         *_repeated(speaker, given, audio),
         *_edges(speaker),
-        *_refusals(speaker),
     )
-
-
-def from_har_error(speaker: TwoStages, kokoro: Kokoro, text: str, voice: str = "", seed: int = 0) -> float:
-    """Return the largest error of the delivered decoder on its own inputs against eager, of the peak.
-
-    Parameters
-    ----------
-    speaker : TwoStages
-        A delivery whose decoder begins at `har`.
-    kokoro : Kokoro
-        What it was made from; without patches.
-    text, voice, seed
-        See `checklist`.
-
-    Raises
-    ------
-    InputError
-        If the decoder begins elsewhere, or the text or the voice is no good.
-    """
-    given = _given(speaker, text, voice, seed)
-    if "har" not in given:
-        raise InputError("The decoder of this delivery does not begin at har; deliver with at_har.")
-    frames = int(given["length"][0])
-    part = speaker.contract.parts[speaker.contract.part_name("decoder", speaker.bucket(frames)[0])]
-    inputs = {spec.name: torch.from_numpy(given[spec.name]) for spec in part.inputs}
-    with torch.no_grad(), patched(kokoro.model, EXPORT_PATCHES):
-        expected = FromHarStage(kokoro.model.decoder)(**inputs)
-    return compare(expected.reshape(-1), speaker.sound(given)).of_peak
 
 
 def _given(speaker: TwoStages, text: str, voice: str, seed: int) -> dict[str, np.ndarray]:
@@ -166,20 +131,3 @@ def _edges(speaker: TwoStages) -> Iterator[Check]:
     wrong = sum(speaker.bucket(room)[1] != room for room in rooms)
     wrong += sum(speaker.bucket(room + 1)[1] != more for room, more in pairwise(rooms))
     yield Check("buckets", "The smallest bucket with room is chosen.", wrong, 0)
-
-
-def _refusals(speaker: TwoStages) -> Iterator[Check]:
-    """Yield whether what cannot be spoken is refused, not cut short."""
-    requests: dict[str, Callable[[], Any]] = {
-        "more frames than the largest bucket": lambda: speaker.bucket(int(speaker.largest) + 1),
-        "a text of nothing": lambda: speaker.speak("?!"),
-        "a speed of 0": lambda: speaker.speak("a", speed=0.0),
-        "an unknown voice": lambda: speaker.table("\0"),
-    }
-    for what, request in requests.items():
-        try:
-            request()
-            refused = 0
-        except InputError:
-            refused = 1
-        yield Check("refusal", f"It refuses {what}.", refused, 1)

@@ -1,7 +1,7 @@
 """A delivery of two stages beside the model that it was made from."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from kokoro_nb.backends import BACKENDS
-from kokoro_nb.backends.base import Failure, absence
+from kokoro_nb.backends.base import Failure
 from kokoro_nb.delivery.contract import Contract
 from kokoro_nb.delivery.export import FRAME_RATE, SECONDS, Delivery, PartNotExportedError, delivered
 from kokoro_nb.delivery.pipeline import TwoStages
@@ -20,7 +19,7 @@ from kokoro_nb.models.phonemes import encode, voice_language
 from kokoro_nb.models.speaking import DurationStage
 from kokoro_nb.models.voices import load_voice, own_voices, style
 from kokoro_nb.studies.two_stage_npu.agreement import INPUTS_LIMIT, TextAgreement, against_model
-from kokoro_nb.studies.two_stage_npu.checklist import Check, checklist, from_har_error
+from kokoro_nb.studies.two_stage_npu.checklist import Check, checklist
 
 COLUMNS = ("text", "voice", "frames", "durations", "asr", "f0", "n", "rounding", "distance", "floor")
 
@@ -122,27 +121,6 @@ class DeliveredModel:
     def checklist(self, text: str) -> tuple[Check, ...]:
         """Check the programs alone, without the model: see `checklist.checklist`."""
         return checklist(self.speaker, text, self.request.voices[0], self.seed)
-
-    def from_har(self, accelerators: Sequence[str], text: str) -> dict[str, float | str | Failure]:
-        """Return the error of the decoder from `har` on by backend, of the peak.
-
-        In the first voice, with room for the shortest bucket. In place of the error stands the record of an export
-        that failed, or why the backend is not here.
-        """
-        found: dict[str, float | str | Failure] = {}
-        for name in accelerators:
-            if reason := absence(BACKENDS[name]):
-                found[name] = reason
-                continue
-            voice, shortest = self.request.voices[0], min(self.request.seconds)
-            cut = replace(self.request, backend=name, at_har=True, voices=(voice,), seconds=(shortest,))
-            try:
-                speaker = TwoStages(delivered(self.kokoro, cut))
-            except PartNotExportedError as error:
-                found[name] = error.failure
-            else:
-                found[name] = from_har_error(speaker, self.kokoro, text, voice, self.seed)
-        return found
 
 
 def deliver(

@@ -10,8 +10,7 @@ from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import absence
 from kokoro_nb.faults import planted
 from kokoro_nb.studies.validate_steps.step_rows import StepResult, with_floor
-from kokoro_nb.studies.validate_steps.validation import follow, walk
-from kokoro_nb.studies.validate_steps.walks import Walk, leaks
+from kokoro_nb.studies.validate_steps.validation import Walk, follow, walk
 
 
 @dataclass(frozen=True)

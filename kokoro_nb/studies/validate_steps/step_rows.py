@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kokoro_nb.backends.base import Failure
-from kokoro_nb.studies.validate_steps.walks import Tail
 from kokoro_nb.traces.parity import Parity, allowed_error
 
 
@@ -17,15 +16,10 @@ class StepResult:
     ----------
     step, output : str
         Names of the step and of its output: see `models.stages.chain`.
-    low, high : float
-        Smallest and largest finite value of the valid part of what the candidate's own chain gives; of the step on the
-        reference's inputs where the chain broke before. NaN where there is none.
     own : Parity or None
         On the reference's inputs, against the reference; of a phase, as `phasors`.
     chained : Parity or None
         On what the candidate gave before, against the reference.
-    tail : Tail or None
-        Of the same buffer as `low`; None where nothing is padded.
     failure : Failure or None
         Where the export or the run of the step fell.
     reason : str
@@ -37,12 +31,8 @@ class StepResult:
 
     step: str
     output: str
-    shape: tuple[int, ...] = ()
-    low: float = float("nan")
-    high: float = float("nan")
     own: Parity | None = None
     chained: Parity | None = None
-    tail: Tail | None = None
     failure: Failure | None = None
     reason: str = ""
     floor: Parity | None = None
@@ -69,7 +59,6 @@ class StepResult:
         row: dict[str, Any] = {"step": self.step, "output": self.output}
         if self.failure:
             return {**row, "own error (of peak)": str(self.failure)}
-        row |= {"shape": "×".join(map(str, self.shape)), "lowest": self.low, "highest": self.high}
         each = (("own", self.own, self.floor), ("chained", self.chained, self.chained_floor))
         for name, parity, floor in each:
             if parity is not None:
@@ -80,8 +69,6 @@ class StepResult:
             row["own over floor"] = self.over_floor
         if self.reason:
             row["chained error (of peak)"] = self.reason
-        if self.tail is not None:
-            row |= {"tail: non-zero (%)": 100 * self.tail.nonzero, "tail: peak": self.tail.peak}
         return row
 
 

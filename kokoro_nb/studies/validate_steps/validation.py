@@ -1,17 +1,18 @@
 """The whole pipeline checked step by step: which step is wrong by itself, and which only passes an inherited error on.
 
 Every step is exported alone and run twice: on what the reference gave to it (its own error), and on what the candidate
-gave before it (what it inherits and adds). Only what is valid is compared; the padded tail is described apart.
+gave before it (what it inherits and adds). Only what is valid is compared.
 """
 
 import inspect
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import torch
 from kokoro.model import KModel
-from torch import nn
+from torch import Tensor, nn
 
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import Backend, Failure, running
@@ -20,12 +21,41 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.stages import chain
-from kokoro_nb.models.static_buffers import static_inputs
+from kokoro_nb.models.static_buffers import EXTENTS, static_inputs
 from kokoro_nb.studies.validate_steps.step_rows import StepResult, with_floor
-from kokoro_nb.studies.validate_steps.walks import Walk, tail_of, valid_part
 from kokoro_nb.traces.parity import Parity, compare
 
 MAGNITUDES = {"har_phase": "har_magnitude"}  # an output that is a phase -> the one that says how much there is of it
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The pipeline as the reference ran it.
+
+    Attributes
+    ----------
+    inputs : dict
+        What the pipeline was given, in its static buffers: see `models.buffers.static_inputs`.
+    values : dict
+        Every output by name, as it was computed.
+    tokens, frames : int
+        How much of the buffers is valid: tokens of the text, and the frames that they last, or all there is room for.
+    room : int
+        Frames that there is room for.
+    """
+
+    backend: str
+    inputs: Mapping[str, Tensor]
+    values: Outputs = field(repr=False)
+    tokens: int
+    frames: int
+    room: int
+    patches: tuple[str, ...]
+
+    @property
+    def valid(self) -> dict[str, int]:
+        """Valid length of the two axes that can be padded."""
+        return {"tokens": self.tokens, "frames": self.frames}
 
 
 def walk(
@@ -137,22 +167,8 @@ def _row(
 ) -> StepResult:
     if isinstance(own, Failure):
         return StepResult(step, output, failure=own, reason=reason)
-    valid = reference.valid
-    shown = after[output] if isinstance(after, dict) else own[output]
-    values = valid_part(output, shown, valid).astype(np.float64)
-    finite = values[np.isfinite(values)]
-    return StepResult(
-        step,
-        output,
-        shown.shape,
-        float(finite.min()) if finite.size else float("nan"),
-        float(finite.max()) if finite.size else float("nan"),
-        _against(reference, output, own[output]),
-        _against(reference, output, after[output]) if isinstance(after, dict) else None,
-        tail_of(output, shown, valid),
-        None,
-        reason,
-    )
+    chained = _against(reference, output, after[output]) if isinstance(after, dict) else None
+    return StepResult(step, output, _against(reference, output, own[output]), chained, None, reason)
 
 
 def _against(reference: Walk, output: str, found: np.ndarray) -> Parity:
@@ -189,3 +205,9 @@ def _feed(module: nn.Module, values: Mapping[str, np.ndarray]) -> Outputs:
 
 def _tensors(arrays: Outputs) -> dict[str, torch.Tensor]:
     return {name: torch.from_numpy(array) for name, array in arrays.items()}
+
+
+def valid_part(name: str, value: np.ndarray, valid: Mapping[str, int]) -> np.ndarray:
+    """Return the valid part of the output `name`, for so many valid ``tokens`` and ``frames``."""
+    lengths = {extent.axis: extent.length(valid) for extent in EXTENTS[name]}
+    return value[tuple(slice(lengths.get(axis)) for axis in range(value.ndim))]

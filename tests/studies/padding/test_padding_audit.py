@@ -5,7 +5,8 @@ from torch import nn
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.padding import Valid, within
-from kokoro_nb.studies.padding.padding_audit import NormVariance, norm_variances, padding_audit
+from kokoro_nb.studies.padding import where_it_begins
+from kokoro_nb.studies.padding.padding_audit import leaks, traced, variances
 
 VALID = 6
 
@@ -32,92 +33,80 @@ class ExactBlock(Block):
             return super().forward(x)
 
 
-def _widen(inputs, room):
-    x = inputs["x"]
-    return {**inputs, "x": nn.functional.pad(x, (0, room - x.shape[2]))}
+X = torch.randn(1, 2, VALID, generator=torch.Generator().manual_seed(1))
 
 
-@pytest.fixture
-def inputs():
-    return {"x": torch.randn(1, 2, VALID, generator=torch.Generator().manual_seed(1))}
+def audited(module, room, fill=0.0, limit=1e-5, **more):
+    wide = nn.functional.pad(X, (0, room - VALID), value=fill)
+    return leaks(*(traced(module.eval(), {"x": x, **more}) for x in (X, wide)), limit)
 
 
-def test_the_norm_is_named_and_nothing_behind_it(inputs):
-    leaks = padding_audit(Block().eval(), inputs, VALID, (8, 24), widen=_widen)
-    assert [(leak.bucket, leak.padding) for leak in leaks] == [(8, 0.25), (24, 0.75)]
-    assert {leak.operator for leak in leaks} == {"norm:instance_norm"}
-    assert all(leak.changed > 0.9 and leak.change > 1e-2 for leak in leaks)  # a statistic moves everything
-    assert leaks[0].as_dict()["change (of peak)"] == leaks[0].change
+@pytest.mark.parametrize("room", [8, 24])
+def test_the_norm_is_named_and_nothing_behind_it(room):
+    (leak,) = audited(Block(), room)
+    assert leak["operator"] == "norm:instance_norm"
+    assert leak["changed (of the valid elements)"] > 0.9  # a statistic moves everything
+    assert leak["change (of peak)"] > 1e-2
 
 
-def test_padding_that_a_convolution_reads_changes_the_last_positions(inputs):
+def test_padding_that_a_convolution_reads_changes_the_last_positions():
     class Filled(Block):
         def forward(self, x):
             return self.wide(self.first(x))  # behind the end stands the bias of the first, no zero
 
-    (leak,) = padding_audit(Filled().eval(), inputs, VALID, (8,), widen=_widen)
-    assert leak.operator == "wide:conv1d"
-    assert leak.changed == pytest.approx(1 / VALID)
+    (leak,) = audited(Filled(), 8)
+    assert leak["operator"] == "wide:conv1d"
+    assert leak["changed (of the valid elements)"] == pytest.approx(1 / VALID)
 
 
-def test_what_is_exact_has_no_leak(inputs):
-    wide = {**inputs, "length": torch.tensor([VALID])}
-    assert padding_audit(ExactBlock().eval(), wide, VALID, (8, 24), limit=1e-6, widen=_widen) == ()
+def test_what_is_exact_has_no_leak():
+    assert audited(ExactBlock(), 24, limit=1e-6, length=torch.tensor([VALID])) == []
 
 
 @pytest.mark.parametrize(("step", "names"), [(2e-5, ["mul"]), (5e-6, [])])
-def test_what_rounding_may_change_is_no_leak(step, names, inputs):
+def test_what_rounding_may_change_is_no_leak(step, names):
     class Nudged(nn.Module):
         def forward(self, x):
             return x * (1 + step * (x.shape[-1] - VALID))
 
-    leaks = padding_audit(Nudged(), inputs, VALID, (7,), widen=_widen)
-    assert [leak.operator.strip(":") for leak in leaks] == names
-    assert all(leak.change == pytest.approx(step, rel=0.01) for leak in leaks)
+    found = audited(Nudged(), 7)
+    assert [leak["operator"].strip(":") for leak in found] == names
+    assert all(leak["change (of peak)"] == pytest.approx(step, rel=0.01) for leak in found)
 
 
-def test_nan_in_the_valid_part_is_a_leak(inputs):
-    def poisoned(given, room):
-        wide = _widen(given, room)
-        wide["x"][..., VALID:] = float("nan")
-        return wide
-
-    leaks = padding_audit(Block().eval(), inputs, VALID, (8,), widen=poisoned)
-    assert [leak.operator for leak in leaks] == ["norm:instance_norm", "other:conv1d"]
-    assert np.isnan(leaks[0].change)
+def test_nan_in_the_valid_part_is_a_leak():
+    found = audited(Block(), 8, fill=float("nan"))
+    assert [leak["operator"] for leak in found] == ["norm:instance_norm", "other:conv1d"]
+    assert np.isnan(found[0]["change (of peak)"])
 
 
-def test_a_bucket_that_holds_no_padding_is_refused(inputs):
-    for buckets in ((6,), (12, 5), ()):
-        with pytest.raises(InputError, match=r"The buckets \[.*\] must be larger than the 6 that are valid"):
-            padding_audit(Block(), inputs, VALID, buckets, widen=_widen)
+def test_the_variance_of_a_norm_falls_with_the_share_of_padding():
+    class Norm(nn.Module):
+        def forward(self, x):
+            return x.mean(-1, keepdim=True)
+
+    class Held(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = Norm()
+
+        def forward(self, x):
+            return self.norm(x * 2)
+
+    class Outer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = Held()
+
+        def forward(self, x):
+            return self.inner(x)
+
+    x = X - X.mean(-1, keepdim=True)  # about 0, as the padding is
+    (row,) = variances(*(traced(Outer(), {"x": nn.functional.pad(x, (0, more))}) for more in (0, 3 * VALID)))
+    assert row["norm"] == "inner.norm"
+    assert row["median"] == pytest.approx(0.25)
 
 
-def test_the_variance_of_a_norm_falls_with_the_share_of_padding(inputs):
-    block = Block().eval()
-    rows = norm_variances(block, inputs, VALID, (12, 60), widen=_widen)
-    assert [(row.norm, row.bucket, row.padding) for row in rows] == [("norm", 12, 0.5), ("norm", 60, 0.9)]
-    with torch.no_grad():
-        valid = block.first(inputs["x"])[0].double()
-    tail = block.first.bias.detach().double()
-    for row in rows:
-        share = VALID / row.bucket  # of two groups: within the one, and between their means
-        between = share * (1 - share) * (valid.mean(-1) - tail) ** 2
-        expected = share + between / valid.var(-1, correction=0)
-        np.testing.assert_allclose(row.ratio, expected.numpy(), rtol=1e-6)
-
-
-def test_a_norm_is_reported_by_the_spread_of_its_channels():
-    row = NormVariance("norm", 12, 0.5, np.linspace(0, 1, 21)).as_dict()
-    assert row == {"norm": "norm", "padding": 0.5, "5 % of channels": 0.05, "median": 0.5, "95 %": pytest.approx(0.95)}
-    assert np.isnan(NormVariance("norm", 12, 0.5, np.empty(0)).low)
-
-
-@pytest.mark.parametrize(("value", "told"), [(1.0, False), (np.nan, True)])
-def test_a_channel_that_is_constant_is_left_out_and_one_that_is_nan_is_not(value, told, inputs):
-    block = Block().eval()
-    with torch.no_grad():
-        block.first.weight[0], block.first.bias[0] = 0, value
-    (row,) = norm_variances(block, inputs, VALID, (12,), widen=_widen)
-    assert len(row.ratio) == block.first.out_channels - (not told)
-    assert np.isnan(row.low) == told
+def test_a_buffer_that_holds_no_padding_is_refused(narrow, narrow_case):
+    with pytest.raises(InputError, match="A buffer of 6 frames holds no padding; it must be larger than the 6 valid"):
+        where_it_begins(narrow.model, narrow_case, 6, 6, 1e-5)

@@ -7,7 +7,7 @@ import torch
 
 from kokoro_nb.models.pocket.bugs import attempt
 from kokoro_nb.models.pocket.pocket_steps import draw_noise, eager_steps, utterance
-from kokoro_nb.studies.pockettts.package_reference import reference
+from kokoro_nb.studies.pockettts.step_loops import reference
 
 FRAMES, ROOM = 24, 16
 
@@ -21,7 +21,7 @@ def said(pocket):
 
 @pytest.fixture(scope="session")
 def right(pocket, said):
-    return reference(pocket, said, ROOM, spare=ROOM)
+    return reference(pocket, said, ROOM)
 
 
 @pytest.fixture(scope="session")

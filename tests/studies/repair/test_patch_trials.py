@@ -1,13 +1,11 @@
 """One trial of a set of patches: how an outcome is judged, and when it is known already."""
 
 import copy
-import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from kokoro_nb import cache_keys
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.ladder import Climb
 from kokoro_nb.errors import InputError
@@ -58,15 +56,13 @@ def test_where_the_numbers_are_ill_conditioned_they_are_reported_and_not_judged(
     outcome = judged(_stage(floor=None), _climb(EXPECTED * 2), 1e-3)
     assert outcome.kind == WORKS
     assert outcome.of_peak == 1
-    assert outcome.seconds == 0.1
     assert judged(_stage(floor=None), _climb(EXPECTED * np.nan), 1e-3).kind == NONFINITE
 
 
 def test_a_trial_fails_with_its_first_stage_that_does():
     bad = StageOutcome("two", NONFINITE, "only 0 % finite")
-    trial = PatchTrial(("a",), (StageOutcome("one", WORKS, seconds=0.5), bad))
+    trial = PatchTrial(("a",), (StageOutcome("one", WORKS), bad))
     assert (trial.works, trial.kind, trial.how) == (False, NONFINITE, "two: only 0 % finite")
-    assert trial.seconds == {"one": 0.5}
     assert PatchTrial((), ()).works
 
 
@@ -93,15 +89,9 @@ def test_a_fault_in_the_copy_that_is_tried_shows(narrow, bench):
     assert trial.how.startswith("decoder block: only ")
 
 
-@pytest.fixture
-def fresh(bench, tmp_path):
-    """Return the bench with nothing recorded."""
-    twin = copy.copy(bench)
-    twin.folder = tmp_path
-    return twin
-
-
-def test_an_outcome_is_kept_and_not_tried_again(fresh, monkeypatch):
+def test_an_outcome_is_kept_and_not_tried_again(bench, monkeypatch):
+    fresh = copy.copy(bench)
+    fresh._known = {}
     first = fresh.trial(("explicit_noise",))
     monkeypatch.setattr("kokoro_nb.studies.repair.patch_trials.climb", None)  # nothing can be run any more
     assert fresh.trial(("explicit_noise",)) == first
@@ -111,18 +101,6 @@ def test_an_outcome_is_kept_and_not_tried_again(fresh, monkeypatch):
         fresh.trial(("explicit_noise", "floor_phase"))
     with planted(fresh.model, "decoder.encode.conv1.bias", 0, 1.0), pytest.raises(TypeError):
         fresh.trial(("explicit_noise",))  # other weights
-    fresh.limit = 1e-2
-    with pytest.raises(TypeError):
-        fresh.trial(("explicit_noise",))
-
-
-def test_a_damaged_record_is_refused(fresh):
-    fresh.trial(())
-    (path,) = (fresh.folder / "outcomes").iterdir()
-    assert json.loads(path.read_text())["kind"] == UNSTEADY
-    path.write_text("{}")
-    with pytest.raises(InputError, match="no outcome of schema"):
-        fresh.trial(())
 
 
 def test_what_decides_what_a_module_computes(narrow):
@@ -150,12 +128,3 @@ def test_where_rounding_hides_every_error_nothing_is_tried(narrow, narrow_case, 
         PatchBench(narrow.model, narrow_case, "eager", folder=tmp_path)
     with patched(narrow.model, ("floor_phase",)), pytest.raises(InputError, match="'floor_phase' is on"):
         PatchBench(narrow.model, narrow_case, "eager", folder=tmp_path)
-
-
-def test_a_recorded_outcome_depends_on_our_own_code(narrow, bench, monkeypatch):
-    stage, tried = bench.stages[0], []
-    monkeypatch.setattr(cache_keys, "code_digest", lambda *rooms: tried.append(rooms) or "another")
-    before = bench._key(stage, narrow.model.decoder.encode)
-    assert tried == [("backends", "models")]
-    monkeypatch.setattr(cache_keys, "code_digest", lambda *rooms: "changed")
-    assert bench._key(stage, narrow.model.decoder.encode) != before

@@ -10,7 +10,7 @@ from kokoro_nb.listening.joins import joins
 from kokoro_nb.models.case import capture
 from kokoro_nb.studies.two_stage_npu import deliver
 from kokoro_nb.studies.two_stage_npu.agreement import TextAgreement
-from kokoro_nb.studies.two_stage_npu.delivered_model import Agreement, DeliveredModel, longest
+from kokoro_nb.studies.two_stage_npu.delivered_model import Agreement, longest
 from kokoro_nb.studies.two_stage_npu.spoken_pieces import SpokenPieces
 
 FAILURE = Failure("onnxruntime", "lowered", "ValueError", "no kernel")
@@ -24,14 +24,6 @@ def unexportable(monkeypatch, tmp_path):
 
 def test_the_record_of_what_fell_stands_in_place_of_the_model(narrow, unexportable):
     assert deliver(narrow, "onnxruntime", "onnxruntime", [""], 12, [1.0]) == (None, FAILURE)
-
-
-def test_an_accelerator_whose_export_fell_has_its_record_and_an_absent_one_its_reason(narrow, unexportable, tmp_path):
-    request = export.Delivery("onnxruntime", "onnxruntime", tokens=12, seconds=(1.0,))
-    model = DeliveredModel(narrow, request, tmp_path, 0)
-    found = model.from_har(["onnxruntime", "coreml"], "Hi.")
-    assert found["onnxruntime"] == FAILURE
-    assert isinstance(found["coreml"], str)
 
 
 def test_the_bucket_has_room_for_the_longest_text_of_these_weights_and_for_less_than_a_second_more(narrow):

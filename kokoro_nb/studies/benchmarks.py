@@ -9,11 +9,10 @@ import numpy as np
 from kokoro_nb.benchmarks import decoders
 from kokoro_nb.benchmarks import profiles as profilers
 from kokoro_nb.benchmarks import text_to_audio as speech
-from kokoro_nb.benchmarks.decoders import DecoderTimes, frames_of
+from kokoro_nb.benchmarks.decoders import DecoderTimes
 from kokoro_nb.benchmarks.interleaved import AGAIN, TimedProgram, this_machine
 from kokoro_nb.benchmarks.profiles import Profile
 from kokoro_nb.benchmarks.text_to_audio import TextToAudioTimes
-from kokoro_nb.benchmarks.work import CONV
 from kokoro_nb.delivery.pipeline import TwoStages
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.studies.two_stage_npu.agreement import INPUTS_LIMIT, TextAgreement, against_model
@@ -28,13 +27,10 @@ class DecoderBenchmark:
     length : float
         Seconds of audio.
     times : DecoderTimes
-    convolutions : int
-        Operations of all convolutions by their layers' shapes.
     """
 
     length: float
     times: DecoderTimes
-    convolutions: int
 
     @property
     def rows(self) -> tuple[TimedProgram, ...]:
@@ -64,12 +60,6 @@ class DecoderBenchmark:
             return None
         ratios = {row.program: row.ratio.median for row in self.rows}
         return ratios["tvm"] / ratios["tvm-scheduled"] if {"tvm", "tvm-scheduled"} <= set(ratios) else None
-
-    @property
-    def miscounted(self) -> float:
-        """Relative difference of the operations counted in the program's convolutions from `convolutions`."""
-        counted = next(row["flops"] for row in self.times.decoder.work.families() if row["family"] == CONV)
-        return float(counted / self.convolutions - 1)
 
 
 @dataclass(frozen=True)
@@ -128,12 +118,7 @@ def decoder_times(
 ) -> tuple[DecoderBenchmark, ...]:
     """Time the decoder from `har` at each length on every backend in turn: see `benchmarks.decoders.measure`."""
     return tuple(
-        DecoderBenchmark(
-            length,
-            decoders.measure(kokoro, length, backends, rounds, seed),
-            convolution_flops(kokoro.model.decoder, frames_of(length)),
-        )
-        for length in seconds
+        DecoderBenchmark(length, decoders.measure(kokoro, length, backends, rounds, seed)) for length in seconds
     )
 
 
@@ -153,40 +138,3 @@ def text_to_audio(
         for name, folder in times.folders.items()
     }
     return SpokenBenchmark(times, agreement)
-
-
-def convolution_flops(decoder: Any, frames: int) -> int:
-    """Return the operations of all convolutions of the decoder from `har`, those of the inverse STFT left out.
-
-    A convolution multiplies and adds each of its weights once for every position that comes out, a transposed one for
-    every position that goes in.
-
-    Parameters
-    ----------
-    decoder : kokoro.istftnet.Decoder
-        Of any width.
-    frames : int
-        Length, 40 to the second.
-    """
-    generator = decoder.generator
-    done = frames * (2 * 3 + _weights(decoder.asr_res[0]))  # of F0 and N three taps each
-    for block in (decoder.encode, *decoder.decode):
-        upsampled = block.upsample_type != "none"
-        done += frames * _weights(block.pool) if upsampled else 0
-        within = [block.conv1, block.conv2, *([block.conv1x1] if block.learned_sc else [])]
-        done += frames * (1 + upsampled) * sum(map(_weights, within))
-    before = 2 * frames
-    for place, after in enumerate((20 * frames, 120 * frames + 1)):
-        done += before * _weights(generator.ups[place]) + after * _weights(generator.noise_convs[place])
-        first = place * generator.num_kernels
-        for block in (generator.noise_res[place], *generator.resblocks[first : first + generator.num_kernels]):
-            done += after * sum(map(_weights, (*block.convs1, *block.convs2)))
-        before = after
-    done += before * _weights(generator.conv_post)
-    done += before * generator.post_n_fft  # the sum of the squared windows, by which the inverse STFT divides
-    return 2 * done
-
-
-def _weights(layer: Any) -> int:
-    """Return the number of a convolution's weights, whether they are normalised or not."""
-    return getattr(layer, "weight_v", layer.weight).numel()

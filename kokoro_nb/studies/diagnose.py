@@ -10,11 +10,10 @@ from kokoro_nb.backends.signature import checked
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.models.case import capture
 from kokoro_nb.models.kokoro import load_model
-from kokoro_nb.models.patches import EXPORT_PATCHES, chosen_patches
+from kokoro_nb.models.patches import chosen_patches
 from kokoro_nb.storage import read_arrays
-from kokoro_nb.studies.decoder import decoder_program
+from kokoro_nb.studies.decoder import decoder_program, with_constant_channels
 from kokoro_nb.studies.diagnosed_program import own_module
-from kokoro_nb.studies.tvm_nan import with_constant_channels
 
 NORM = "decoder.generator.noise_res.0.adain1.0.norm"  # behind the convolution whose channels hardly vary
 
@@ -37,10 +36,6 @@ class DiagnosedSubject:
         What was made on purpose; empty where nothing was.
     known : str
         Module path of the operator that is known to be the first wrong one; empty where none is.
-    missing : tuple of str
-        Patches that an export takes and this one has not.
-    patched : Exported or None
-        The same with these patches, the cure that is tried; None where none is missing.
     sample_rate : int
         Of its output, in Hz; 0 where that is no audio.
     reference : pair or None
@@ -53,8 +48,6 @@ class DiagnosedSubject:
     inputs: Mapping[str, Any]
     note: str = ""
     known: str = ""
-    missing: tuple[str, ...] = ()
-    patched: Exported | None = None
     sample_rate: int = 0
     reference: tuple[Any, Mapping[str, Any]] | None = None
 
@@ -98,21 +91,14 @@ def diagnosed_subject(
         return DiagnosedSubject(label, "of that module", target.candidate, target.inputs, reference=target.reference)
     kokoro = load_model(weights, seed)
     case = capture(kokoro, text, seed=seed)
-    label = kokoro.weights.label
-    model = with_constant_channels(kokoro.model, channels) if channels else kokoro.model
-    missing = tuple(name for name in EXPORT_PATCHES if name not in chosen)
-    decoder = decoder_program(model, case, frames, patches=chosen)
-    every = (*chosen, *missing)
-    healed = decoder_program(model, case, frames, patches=every).program if missing else None
-    note, known = "", ""
+    label, model, note, known = kokoro.weights.label, kokoro.model, "", ""
     if channels:
+        model, label = with_constant_channels(model, channels), f"{label}, {channels} channels nearly constant"
         note = f"Made wrong on purpose: {channels} channels of one convolution hardly vary beside a large mean."
-        known = NORM if missing == ("two_pass_norm",) else ""
-    subject = f"Kokoro's decoder, {frames / 40:g} s of speech"
-    fitting: Mapping[str, Any] = decoder.inputs
-    if inputs:
-        fitting = checked({**fitting, **read_arrays(Path(inputs))}, decoder.program.inputs)
-    weights_label = f"{label}, {channels} channels nearly constant" if channels else label
-    return DiagnosedSubject(
-        *(subject, weights_label, decoder.program, fitting, note, known, missing, healed), sample_rate=SAMPLE_RATE
+        known = NORM if chosen == chosen_patches("all but two_pass_norm") else ""
+    decoder = decoder_program(model, case, frames, patches=chosen)
+    given = (
+        checked({**decoder.inputs, **read_arrays(Path(inputs))}, decoder.program.inputs) if inputs else decoder.inputs
     )
+    subject = f"Kokoro's decoder, {frames / 40:g} s of speech"
+    return DiagnosedSubject(subject, label, decoder.program, given, note, known, SAMPLE_RATE)

@@ -4,14 +4,15 @@ import pytest
 
 import kokoro_nb as nb
 from kokoro_nb.backends import BACKENDS
-from kokoro_nb.studies.coreml_complete import harmonic_source
+from kokoro_nb.studies.coreml_complete import op_selector
+from kokoro_nb.studies.decoder import decoder_program
 
 REASON = BACKENDS["coreml"].available()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
 
 
 def test_what_the_diagnosis_names_stays_float32(shallow):
-    source = harmonic_source(shallow, nb.capture(shallow, "Hi.", ""), 4)
+    source = decoder_program(shallow.model, nb.capture(shallow, "Hi.", ""), 4, "excitation")
     found = nb.diagnose(source.program, source.inputs, "coreml-reference", remedies=True)
     assert found.verdict == "fail"
     cure = found.remedies[-1]
@@ -19,5 +20,4 @@ def test_what_the_diagnosis_names_stays_float32(shallow):
     assert cure.error_after <= found.output.limit < found.output.of_peak
     assert {one.tap.name for one in found.ranked} <= set(cure.name.split(", "))
     assert found.ranked[0].alone > 0
-    code = source.code(cure)
-    assert '"sin",' in code
+    assert '"sin",' in op_selector(source, cure)

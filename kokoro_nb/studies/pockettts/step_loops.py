@@ -1,0 +1,199 @@
+"""The steps and the loop on a runtime: each step by itself, in closed loop, and the utterance against the package's."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.backends import backend
+from kokoro_nb.backends.base import Failure, Program, absence
+from kokoro_nb.backends.exported import Exported, export_program
+from kokoro_nb.backends.ladder import loaded, outputs_of
+from kokoro_nb.backends.signature import Arrays, as_array
+from kokoro_nb.models.other_layers import tanh_gelu_written_out
+from kokoro_nb.models.pocket.generation import Host, Speech, Steps, Utterance, speak
+from kokoro_nb.models.pocket.pocket_steps import StepModule, eager_steps, host_of, package_speech, step_modules
+from kokoro_nb.studies.pockettts.call_by_call import StepCall, StepRecorder
+from kokoro_nb.traces.parity import Parity, compare, largest_error
+
+
+@dataclass(frozen=True)
+class PackageReference:
+    """An utterance by the package's own code and by the steps in eager PyTorch.
+
+    Attributes
+    ----------
+    modules, host, utterance
+        What spoke it; the host ignores the end of speech.
+    stop_above : float
+        Logit above which speech ends for a host that does.
+    package : Speech
+        The package's own, a frame for each row of the noise.
+    ended : Speech
+        The package's own, ended by the model.
+    calls : tuple of StepCall
+        Every call of a step in that, and in reading the same one embedding at a time.
+    """
+
+    modules: Mapping[str, StepModule]
+    host: Host
+    utterance: Utterance
+    stop_above: float
+    package: Speech
+    ended: Speech
+    steps: Speech
+    calls: tuple[StepCall, ...]
+
+    def apart(self) -> dict[str, float]:
+        """Return how far the steps are from the package's own code, by tensor: largest difference, of its peak.
+
+        Of the language model's caches what is written.
+        """
+        theirs, mine = self.package, self.steps
+        read, end = (int(state["position"][0]) for state in (theirs.read, theirs.language))
+        pairs = {
+            "position after reading": (theirs.read["position"], mine.read["position"]),
+            "KV cache after reading": tuple(one.read["cache"][:, :, :read] for one in (theirs, mine)),
+            "latents": (theirs.latents, mine.latents),
+            "logits of the stop": (theirs.stops, mine.stops),
+            "audio": (theirs.frames, mine.frames),
+            "position": (theirs.language["position"], mine.language["position"]),
+            "KV cache": tuple(one.language["cache"][:, :, :end] for one in (theirs, mine)),
+            **{f"Mimi: {name}": (value, mine.decoder[name]) for name, value in theirs.decoder.items()},
+        }
+        return {name: compare(*pair).of_peak for name, pair in pairs.items()}
+
+
+def reference(model: Any, utterance: Utterance, room: int) -> PackageReference:
+    """Speak `utterance` by the package's own code and by the steps in eager PyTorch.
+
+    Parameters
+    ----------
+    model : pocket_tts.TTSModel
+    utterance : Utterance
+        A frame is made for each row of its noise.
+    room : int
+        Tokens that one call of a step takes, and positions of the language model's cache that stay unused.
+    """
+    frames = len(utterance.noise)
+    host = host_of(model, utterance.voice.shape[1] + utterance.ids.shape[1] + frames + room, frames, room)
+    modules = step_modules(model, host)
+    endless = replace(host, stop_above=float("inf"))
+    package, ended = (package_speech(model, utterance, stop) for stop in (False, True))
+    spoken = _said(eager_steps(modules), endless, utterance)
+    return PackageReference(modules, endless, utterance, host.stop_above, package, ended, *spoken)
+
+
+def _said(steps: Steps, host: Host, utterance: Utterance) -> tuple[Speech, tuple[StepCall, ...]]:
+    """Speak it, then read it once more one embedding at a time; return what came out, and every call of both."""
+    recorder = StepRecorder(steps)
+    speech = speak(recorder.steps, host, utterance, watch=recorder.place)
+    speak(recorder.steps, host, replace(utterance, noise=utterance.noise[:1]), one_by_one=True, watch=recorder.place)
+    return speech, tuple(recorder.calls)
+
+
+@dataclass(frozen=True)
+class RuntimeLoop:
+    """The loop on one backend.
+
+    Attributes
+    ----------
+    absent : str or None
+        Why it cannot run here.
+    failures : dict
+        Where the export or the run of a step fell.
+    own, chained : dict
+        Step -> on the inputs of its last call in the reference, and over all calls of the closed loop, each on what
+        this backend gave before: largest difference of any output, of that output's peak.
+    latents, audio : Parity or None
+        Of the closed loop, against the package's own; None where a step fell.
+    ended : Parity or None
+        Latents of the utterance that was ended by the model; None where that is elsewhere.
+    frames : int
+        Of that utterance; 0 where none was spoken.
+    """
+
+    backend: str
+    absent: str | None = None
+    failures: Mapping[str, Failure] | None = None
+    own: Mapping[str, float] | None = None
+    chained: Mapping[str, float] | None = None
+    latents: Parity | None = None
+    audio: Parity | None = None
+    ended: Parity | None = None
+    frames: int = 0
+
+    @property
+    def failure(self) -> Failure | None:
+        """The first step that fell."""
+        return next(iter((self.failures or {}).values()), None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row of a table, with units in its keys."""
+        row: dict[str, Any] = {"backend": self.backend}
+        if self.latents is None or self.audio is None:
+            return {**row, "outcome": f"SKIP: {self.absent}" if self.absent else str(self.failure)}
+        return {
+            **row,
+            "outcome": "runs",
+            "latents (of peak)": self.latents.of_peak,
+            "audio (of peak)": self.audio.of_peak,
+            "frames until the stop": self.frames,
+            "latents until the stop: largest difference": self.ended.max_error if self.ended else "another length",
+        }
+
+    def step_rows(self) -> list[dict[str, Any]]:
+        """Return a row for each step that runs, with units in its keys."""
+        both = {"by itself (of peak)": self.own or {}, "in closed loop (of peak)": self.chained or {}}
+        names = dict.fromkeys([*(self.own or {}), *(self.failures or {})])
+        rows = ({key: each[step] for key, each in both.items() if step in each} for step in names)
+        return [{"step": step, "backend": self.backend, **row} for step, row in zip(names, rows, strict=True)]
+
+
+def loops(right: PackageReference, backends: Sequence[str]) -> dict[str, RuntimeLoop]:
+    """Run every step by itself, and the loop of all steps, on each of `backends`; their GELU is written out."""
+    with tanh_gelu_written_out():
+        exported = {name: export_program(step.module, step.inputs) for name, step in right.modules.items()}
+    return {name: loop_on(name, right, exported) for name in backends}
+
+
+def loop_on(name: str, right: PackageReference, exported: Mapping[str, Exported | Failure]) -> RuntimeLoop:
+    """Take every step to the backend `name`, and speak the utterance there with nothing but the steps and NumPy."""
+    runtime = backend(name)
+    if absent := absence(runtime):
+        return RuntimeLoop(name, absent)
+    programs = {step: loaded(runtime, made, right.modules[step].inputs) for step, made in exported.items()}
+    last = {call.step: call for call in right.calls}
+    alone = {step: outputs_of(runtime, program, last[step].inputs) for step, program in programs.items()}
+    failures = {step: found for step, found in alone.items() if isinstance(found, Failure)}
+    own = {s: largest_error(last[s].outputs, found) for s, found in alone.items() if not isinstance(found, Failure)}
+    if failures:
+        return RuntimeLoop(name, None, failures, own)
+    steps: Steps = {
+        step: _fed_back(program, right.modules[step])
+        for step, program in programs.items()
+        if not isinstance(program, Failure)
+    }
+    found, calls = _said(steps, right.host, right.utterance)
+    errors: dict[str, list[float]] = {}
+    for expected, call in zip(right.calls, calls, strict=True):
+        errors.setdefault(call.step, []).append(largest_error(expected.outputs, call.outputs))
+    chained = {step: float(np.max(each)) for step, each in errors.items()}
+    ended = speak(steps, replace(right.host, stop_above=right.stop_above), right.utterance)
+    same = ended.latents.shape == right.ended.latents.shape
+    return RuntimeLoop(
+        *(name, None, {}, own, chained),
+        compare(right.package.latents, found.latents),
+        compare(right.package.audio, found.audio),
+        compare(right.ended.latents, ended.latents) if same else None,
+        len(ended.latents),
+    )
+
+
+def _fed_back(program: Program, step: StepModule) -> Callable[[Arrays], dict[str, np.ndarray]]:
+    """Return a step that takes what it gave: the positions that come out of Core ML are int32."""
+    dtypes = {name: as_array(name, value).dtype for name, value in step.inputs.items()}
+    return lambda inputs: program.run(
+        {name: as_array(name, value).astype(dtypes[name]) for name, value in inputs.items()}
+    )
