@@ -1,5 +1,7 @@
 """The public surface: a few names, imported when they are used, that go together as the README says."""
 
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -63,6 +65,16 @@ def test_what_cannot_be_compared_says_so(tmp_path):
         nb.compare(tmp_path / "a.wav", np.zeros(3))
 
 
-def test_what_cannot_be_measured_is_one_sentence():
-    with pytest.raises(nb.InputError, match="option of bench is not known"):
-        nb.bench(seconds=1)
+@pytest.mark.parametrize(
+    ("package", "verb"), [("librosa", lambda a: nb.compare(a, a, 24000)), ("whisper", lambda a: nb.transcribe(a))]
+)
+def test_an_absent_package_is_named_with_its_extra_by_each_verb(package, verb, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(nb.InputError, match=rf"^{package} is not installed; .* 'kokoro_nb\[workbook\]'"):
+        verb(np.zeros(4800, np.float32))
+
+
+@pytest.mark.parametrize("arguments", [{"suites": ["speed"]}, {"lengths": ()}, {"seconds": 1}])
+def test_what_cannot_be_measured_is_one_sentence(arguments):
+    with pytest.raises(nb.InputError, match=r"no suite 'speed'|and a length|option of bench is not known"):
+        nb.bench(**arguments)

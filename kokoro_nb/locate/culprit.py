@@ -14,9 +14,7 @@ _Rounded = Literal["one-pass variance", "overflow of the dtype", "too few bits",
 _Kept = Literal["padding leaking through statistics", "wrong at an edge", "stale memory", "lost state", "frozen length"]
 _Changed = Literal["changed constant", "changed layout or shift", "changed scale", "operator lowered as another"]
 _Other = Literal["branch cut of atan2", "division by zero", "baked-in random numbers", "another shape or dtype"]
-Name = Literal[
-    _Rounded, _Kept, _Changed, _Other, "quantisation range", "not supported", "operators joined", "unknown"
-]
+Name = Literal[_Rounded, _Kept, _Changed, _Other, "quantisation range", "not supported", "operators joined", "unknown"]
 NAMES: tuple[Name, ...] = get_args(Name)
 
 

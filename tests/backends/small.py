@@ -1,7 +1,6 @@
 """What tests of several backends share."""
 
 import pytest
-import torch
 from torch import nn
 
 from kokoro_nb.backends import BACKENDS
@@ -28,18 +27,6 @@ class First(nn.Module):
 
     def forward(self, x):
         return self.layer(x)[0]
-
-
-class Counting(nn.Module):
-    """Its input times how often it was called."""
-
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("count", torch.zeros(1))
-
-    def forward(self, x):
-        self.count.add_(1)
-        return x * self.count
 
 
 class Layers(nn.Sequential):

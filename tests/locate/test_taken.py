@@ -8,7 +8,6 @@ from kokoro_nb.backends import BACKENDS
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection import diagnose, inspect
 from kokoro_nb.locate.tapping import EXTRA_OUTPUTS
-from tests.backends.small import Counting
 from tests.locate.function_modules import Function, here
 
 X = torch.randn(2, 6, 8, generator=torch.Generator().manual_seed(1))
@@ -23,6 +22,16 @@ def _net():
 @pytest.fixture(autouse=True)
 def _cache(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("KOKORO_NB_CACHE", str(tmp_path_factory.mktemp("cache")))
+
+
+class Counting(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros(1))
+
+    def forward(self, x):
+        self.count.add_(1)
+        return x * self.count
 
 
 @pytest.mark.parametrize(
