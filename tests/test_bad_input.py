@@ -89,9 +89,6 @@ def test_what_is_no_such_sentence_is_seen():
 
 def test_what_a_damaged_file_holds_neither_breaks_the_line_nor_fills_the_screen():
     assert str(InputError("There is no 'a\n  b'; look.")) == "There is no 'a b'; look."
-    path = "/".join(["folder"] * 40)
-    assert str(InputError(f"There is no {path}.")) == f"There is no {path}."
     long = str(InputError(f"It has {'x' * 10_000}; use another."))
-    assert long.startswith("It has xxx")
     assert long.endswith("xxx; use another.")
     assert len(long) < 200

@@ -16,12 +16,6 @@ NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 HEAVY = {"tvm", "executorch", "coremltools", "whisper", "onnxruntime", "librosa"}
 
 
-def _name(path):
-    """Return the dotted name of the module at `path`: ``kokoro_nb.models.case``."""
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(part for part in parts if part != "__init__")
-
-
 def _heavy_imports(source):
     """Return the heavy packages that `source` imports when it is imported itself, not when a function is called."""
     found, queue = set(), list(ast.parse(source).body)
@@ -110,18 +104,15 @@ def test_no_two_public_classes_share_a_name():
     assert _shared(("Step", path) for path in files) == {"Step": ["kokoro_nb/models/a.py", "kokoro_nb/traces/a.py"]}
 
 
-@pytest.mark.parametrize(
-    "path",
-    [*MODULES, *sorted((ROOT / "kokoro_nb").rglob("*.js")), *sorted((ROOT / "tests").rglob("*.py"))],
-    ids=lambda p: str(p.relative_to(ROOT)),
-)
-def test_no_module_is_longer_than_400_lines(path):
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
+def test_no_module_is_longer_than_400_lines():
+    files = [*MODULES, *PACKAGE.rglob("*.js"), *(ROOT / "tests").rglob("*.py")]
+    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in files}
+    assert {path: length for path, length in lengths.items() if length > 400} == {}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=_name)
-def test_runtimes_are_imported_where_they_are_used(path):
-    assert _heavy_imports(path.read_text(encoding="utf-8")) == []
+def test_runtimes_are_imported_where_they_are_used():
+    found = {path: _heavy_imports(path.read_text(encoding="utf-8")) for path in MODULES}
+    assert {path: names for path, names in found.items() if names} == {}
 
 
 def test_a_heavy_import_is_seen_at_the_top_alone():
@@ -141,13 +132,13 @@ def test_importing_the_package_loads_neither_torch_nor_a_runtime(module):
     assert not {"torch", "numpy", "onnx", "kokoro", "transformers", "matplotlib", *HEAVY} & set(done.stdout.split())
 
 
-def test_there_are_notebooks():
-    assert [path.name[:2] for path in NOTEBOOKS][:5] == ["00", "01", "02", "03", "04"]
-
-
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_has_the_form_of_all(path):
-    assert _faults(json.loads(path.read_text(encoding="utf-8"))) == []
+def test_a_notebook_has_the_form_of_all_and_imports_the_package_and_its_own_study_alone(path):
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    assert _faults(notebook) == []
+    others, names = _package_use(notebook, path.stem[3:])  # a study is named after its notebook, without the number
+    assert others == []
+    assert 1 <= len(names) <= 8, sorted(names)
 
 
 def _package_use(notebook, study):
@@ -162,14 +153,6 @@ def _package_use(notebook, study):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("nb", "study")
     }
     return [line for line in imports if "kokoro_nb" in line and line not in allowed], names
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_imports_the_package_and_its_own_study_alone(path):
-    study = path.stem[3:]  # it is named after the notebook, without its number
-    others, names = _package_use(json.loads(path.read_text(encoding="utf-8")), study)
-    assert others == []
-    assert 1 <= len(names) <= 8, sorted(names)
 
 
 def test_what_a_notebook_imports_besides_is_seen():

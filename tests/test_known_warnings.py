@@ -3,8 +3,6 @@
 import subprocess
 import sys
 
-import pytest
-
 NOISE = """
 import logging
 logging.basicConfig(format="%(message)s")
@@ -44,10 +42,3 @@ def test_the_command_line_and_the_backends_silence_them():
     refused = "from kokoro_nb.__main__ import main\nassert main(['compare', 'no such folder', 'nor this']) == 2"
     (sentence,) = _printed(refused + NOISE)
     assert sentence.startswith("kokoro-nb: ")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("package", ["executorch.exir", "torchao"])
-def test_what_the_backends_import_says_nothing(package):
-    pytest.importorskip(package.partition(".")[0])
-    assert _printed(f"import kokoro_nb.backends, {package}") == []

@@ -13,16 +13,7 @@ from training.trainer import Settings, Trainer, load_checkpoint, save_checkpoint
 from kokoro_nb.models.architecture import full_config
 
 SETTINGS = Settings(steps=8, prelude=3, batch=2, window=12, rate=2e-3, width=36, bfloat16=False, compiled=False)
-EAR = {
-    "batch": 6,
-    "full_batch": 1,
-    "warm_up": 5,
-    "width": 24,
-    "heads": 2,
-    "encoder": 2,
-    "decoder": 1,
-    "bfloat16": False,
-}
+EAR = {"batch": 6, "full_batch": 1, "warm_up": 5, "width": 24, "heads": 2, "encoder": 2, "decoder": 1}
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +48,11 @@ def test_a_resumed_voice_is_the_one_that_was_never_stopped(tiny_corpus, tmp_path
 
 def test_an_ear_is_trained(tiny_texts):
     clips = [make_clip(text.rstrip("?"), voice, 150, 50) for text in tiny_texts for voice in TRAINED[:2]]
-    trainer = EarTrainer(EarSettings(steps=4, rate=4e-3, **EAR), sorted(clips, key=lambda one: one.mel.shape[1]))
+    trainer = EarTrainer(
+        EarSettings(steps=4, rate=4e-3, bfloat16=False, **EAR), sorted(clips, key=lambda one: one.mel.shape[1])
+    )
     before = {name: value.clone() for name, value in trainer.averaged().items()}
-    losses = [trainer.advance() for _ in range(4)]
-    assert len(losses) == 4
+    for _ in range(4):
+        trainer.advance()
     assert any(not torch.equal(value, before[name]) for name, value in trainer.averaged().items())
     assert math.isfinite(sum(value.sum().item() for value in trainer.averaged().values()))
