@@ -32,24 +32,6 @@ def test_a_finding_that_would_mislead_is_refused():
             Finding(**row | change)
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        *(None, '{"schema": 3, "findings": []}', '{"schema": 1, "findings": [1]}'),
-        *(
-            json.dumps({"schema": 2, "findings": [asdict(PASSED), asdict(PASSED) | change]})
-            for change in ({"colour": "x"}, {"value": "x"})
-        ),
-    ],
-)
-def test_a_file_that_is_none_is_refused(tmp_path, content):
-    path = tmp_path / "findings.json"
-    if content is not None:
-        path.write_text(content)
-    with pytest.raises(InputError, match="findings"):
-        read_findings(path)
-
-
 def test_a_diagnosis_is_kept_and_a_file_without_any_is_still_read(tmp_path):
     sick = Finding("diagnosis", "fail", "It is sick.", "seeded", diagnosis={"culprits": [{"op": "exp"}], "share": None})
     ((found,), about) = read_findings(write_findings(tmp_path / "findings.json", [sick]))

@@ -73,12 +73,6 @@ def test_a_version_that_is_not_finite_is_drawn_and_has_no_player(voice, broken):
     assert second.audio is None
     assert second.find(class_="knb-fail").text == "not finite"
     assert "25 % of the samples are not finite, the first at 0.1250 s, sample 3,000" in second.text
-    for kind in ("waveform", "difference"):
-        curve = second.find(class_=f"knb-{kind}")
-        values = np.frombuffer(base64.b64decode(curve["data-values"]), np.int8).reshape(-1, 2)
-        block = int(curve["data-block"])
-        broken_blocks = np.flatnonzero(values[:, 0] == -128)
-        assert (broken_blocks[0] * block, (broken_blocks[-1] + 1) * block) == (3000, 6000), kind
     assert first.audio is not None
     assert "data-values" not in first.find(class_="knb-waveform").attrs, "the sound holds it"
 
