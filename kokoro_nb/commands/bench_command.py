@@ -49,7 +49,7 @@ def _bench(arguments: argparse.Namespace) -> int:
     options = {name: getattr(arguments, name) for name in names}
     label, suites = run(arguments.suite, BenchmarkOptions(lengths=arguments.seconds, **options))
     parameters = {"suites": arguments.suite, "seconds": arguments.seconds, **options}
-    result = {"weights": label, "parameters": parameters, "machine": asdict(this_machine())}
+    result: dict[str, Any] = {"weights": label, "parameters": parameters, "machine": asdict(this_machine())}
     result |= {"versions": versions(), "commit": commit()}
     tables = {name: [asdict(made) for made in each] for name, each in suites.items()}
     text = _text(this_machine(), label, suites)
