@@ -6,20 +6,22 @@ from dataclasses import replace
 
 import numpy as np
 
-from kokoro_nb.inspection.blame import InspectionFinding
-from kokoro_nb.inspection.compared_constants import (
+from kokoro_nb.inspection.compared_program import ComparedNode
+from kokoro_nb.inspection.compared_values import (
     ROUNDED,
+    ValueSketch,
     called,
     changed_parameters,
     differing,
+    factor_of,
     foreign_constants,
     largest_change,
     other_number,
     same_constants,
+    scaled,
 )
-from kokoro_nb.inspection.compared_program import ComparedNode
+from kokoro_nb.inspection.judged_run import InspectionFinding
 from kokoro_nb.inspection.paired_values import APART, EXACT, OTHER, REPLACED, SAME, PairedValues, plain_name
-from kokoro_nb.inspection.value_sketch import ValueSketch, factor_of, scaled
 from kokoro_nb.inspection.value_types import Value
 from kokoro_nb.locate.culprit import Mechanism, Name
 from kokoro_nb.markup import number

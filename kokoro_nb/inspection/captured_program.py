@@ -10,11 +10,10 @@ import numpy as np
 
 from kokoro_nb.backends.signature import TensorSpec, array_of, checked
 from kokoro_nb.errors import one_line
-from kokoro_nb.inspection.blame import Blame
 from kokoro_nb.inspection.compared_program import ComparedProgram
 from kokoro_nb.inspection.input_maker import MadeInputs, varied
 from kokoro_nb.inspection.inspection_report import InspectionReport
-from kokoro_nb.inspection.judged_run import JudgedRun, OperatorAlone, node_findings
+from kokoro_nb.inspection.judged_run import Blame, JudgedRun, OperatorAlone, node_findings
 from kokoro_nb.inspection.node_judgement import Far, NodeJudgement, NodeOutputError, distances, is_finite, judgement
 from kokoro_nb.inspection.value_types import Arrays, Tell, Value
 from kokoro_nb.inspection.whole_file import OutputSummary, imprecise, unread_inputs, unstable

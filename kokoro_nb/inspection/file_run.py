@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.blame import Blame
 from kokoro_nb.inspection.input_maker import made_inputs
-from kokoro_nb.inspection.judged_run import JudgedRun, OperatorAlone
+from kokoro_nb.inspection.judged_run import Blame, JudgedRun, OperatorAlone
 from kokoro_nb.inspection.node_groups import NodeGroups
 from kokoro_nb.inspection.node_judgement import (
     Far,
@@ -24,8 +23,18 @@ from kokoro_nb.inspection.node_judgement import (
     unrounded_inputs_explain,
 )
 from kokoro_nb.inspection.onnx_file import OnnxFile
-from kokoro_nb.inspection.onnx_nodes import OnnxNode, freeing, last_readers, nodes_of
-from kokoro_nb.inspection.onnx_session import OtherRuns, pinned, run_session, run_ways, session_of, tapped
+from kokoro_nb.inspection.onnx_model import (
+    OnnxNode,
+    OtherRuns,
+    freeing,
+    last_readers,
+    nodes_of,
+    pinned,
+    run_session,
+    run_ways,
+    session_of,
+    tapped,
+)
 from kokoro_nb.inspection.quantisation_budget import BudgetWatch, QuantisationBudget
 from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall
 from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values

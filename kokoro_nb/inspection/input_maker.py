@@ -9,7 +9,7 @@ import numpy as np
 from kokoro_nb.backends.signature import TensorSpec, as_array
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.onnx_file import OnnxFile
-from kokoro_nb.inspection.onnx_session import run_session, session_of
+from kokoro_nb.inspection.onnx_model import run_session, session_of
 from kokoro_nb.locate.rounding_bound import is_float
 
 SIZES = (16, 24, 64, 8, 4, 2, 1, 128)

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from kokoro_nb.findings import Verdict
-from kokoro_nb.inspection.blame import InspectionFinding
 from kokoro_nb.inspection.float16_foresight import HalfPrecisionNode, in_danger
+from kokoro_nb.inspection.judged_run import InspectionFinding
 from kokoro_nb.inspection.mended_file import MendedFile
 from kokoro_nb.inspection.node_judgement import NodeJudgement
 from kokoro_nb.inspection.quantisation_budget import QuantisationBudget

@@ -27,8 +27,7 @@ from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.local_error import Judge, LocalError
 from kokoro_nb.locate.rule_evidence import Evidence, call_of
 from kokoro_nb.locate.verdicts import wrong_operator
-from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
-from kokoro_nb.traces.trace import Recorder, Trace
+from kokoro_nb.traces.trace import CONSTANT, INPUT, Operator, Recorder, Trace
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.output_error import worst_output
 from kokoro_nb.storage import write_json
-from kokoro_nb.traces.operators import CONSTANT, INPUT
-from kokoro_nb.traces.trace import Trace
+from kokoro_nb.traces.trace import CONSTANT, INPUT, Trace
 
 RUNNERS = {
     "onnxruntime": ("onnxruntime", ("onnx", "onnxscript", "onnxruntime")),

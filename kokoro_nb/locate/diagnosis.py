@@ -13,15 +13,14 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Verdict
 from kokoro_nb.locate.bisection import Bisection
 from kokoro_nb.locate.card_facts import Fact, card_facts, facts_card
-from kokoro_nb.locate.culprit import Culprit
+from kokoro_nb.locate.culprit import Culprit, known_failure, known_mechanism
 from kokoro_nb.locate.culprit_bundle import write_finding_bundle
 from kokoro_nb.locate.investigation import Investigation, Subject
-from kokoro_nb.locate.known_defects import known_failure, known_mechanism
 from kokoro_nb.locate.output_error import OutputError
 from kokoro_nb.locate.remedies import Remedy, tried
 from kokoro_nb.locate.trials import plans
 from kokoro_nb.storage import json_ready, write_text
-from kokoro_nb.traces.operators import INPUT
+from kokoro_nb.traces.trace import INPUT
 
 HEADINGS = {"fail": "is wrong", "pass": "is right", "unknown": "is not cleared", "skip": "was not run"}
 

@@ -15,9 +15,8 @@ from kokoro_nb.locate.investigation import Investigation, Subject
 from kokoro_nb.locate.local_error import parts
 from kokoro_nb.locate.output_error import OutputLimit, worst_output
 from kokoro_nb.locate.propagation import Deviation
-from kokoro_nb.traces.operators import CONSTANT, Operator
 from kokoro_nb.traces.statistics import describe
-from kokoro_nb.traces.trace import Tap
+from kokoro_nb.traces.trace import CONSTANT, Operator, Tap
 
 RANDOM = (
     *("rand", "rand_like", "randn", "randn_like", "normal", "bernoulli", "multinomial", "randint"),

@@ -16,9 +16,8 @@ from kokoro_nb.backends.signature import BFLOAT16, array_of, epsilon
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.rounding_bound import RoundingBound, apart, is_float, kept_wide, measured, nudged, units
 from kokoro_nb.locate.rounding_families import by_channel
-from kokoro_nb.traces.operators import CONSTANT, INPUT, VIEWS, Operator
-from kokoro_nb.traces.parity import of_peak
-from kokoro_nb.traces.trace import Meaning, Trace
+from kokoro_nb.traces.statistics import of_peak
+from kokoro_nb.traces.trace import CONSTANT, INPUT, VIEWS, Meaning, Operator, Trace
 
 THROUGH = 1.01  # how many times what bounded rounding before it does to a result: a bound is nine deviations already
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from kokoro_nb.findings import Verdict
 from kokoro_nb.locate.bisection import Bisection, alone_wrong, bisect
-from kokoro_nb.locate.culprit import Culprit, Mechanism, Name, wrong_at
+from kokoro_nb.locate.culprit import Culprit, Mechanism, Name, with_known_defect, wrong_at
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.interface_faults import (
     RANDOM,
@@ -20,7 +20,6 @@ from kokoro_nb.locate.interface_faults import (
     with_lost_start,
 )
 from kokoro_nb.locate.investigation import Investigation, Subject, reference_trace
-from kokoro_nb.locate.known_defects import with_known_defect
 from kokoro_nb.locate.local_error import LocalError, explained_errors
 from kokoro_nb.locate.output_error import OutputError, OutputLimit, output_error, worst_output
 from kokoro_nb.locate.propagation import (

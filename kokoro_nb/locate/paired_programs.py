@@ -20,8 +20,7 @@ from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.output_error import OutputError, OutputLimit, worst_output
 from kokoro_nb.locate.rule_evidence import Evidence
 from kokoro_nb.locate.verdicts import wrong_operator
-from kokoro_nb.traces.operators import CONSTANT, INPUT
-from kokoro_nb.traces.trace import Tap, Trace
+from kokoro_nb.traces.trace import CONSTANT, INPUT, Tap, Trace
 
 SAME = 1e-6  # of the peak: float64 has 1e-16, and rewritings sum in other orders
 MOST, LOUD = 0.9, 1e-3  # share of the elements, and of the peak, by which a factor or a shift is recognised

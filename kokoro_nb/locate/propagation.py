@@ -18,8 +18,7 @@ from kokoro_nb.locate.mechanism_rules import lowered_as_another
 from kokoro_nb.locate.output_error import OutputError, OutputLimit, worst_output
 from kokoro_nb.locate.rule_evidence import Evidence, call_of
 from kokoro_nb.locate.search import smallest
-from kokoro_nb.traces.operators import Operator
-from kokoro_nb.traces.trace import Trace
+from kokoro_nb.traces.trace import Operator, Trace
 
 MEASURED = 16  # culprits whose effect is measured, those that are furthest beyond rounding: each takes two runs
 

@@ -9,10 +9,9 @@ import numpy as np
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Finding
-from kokoro_nb.locate.culprit import Culprit
+from kokoro_nb.locate.culprit import Culprit, known_failure
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.investigation import Investigation
-from kokoro_nb.locate.known_defects import known_failure
 from kokoro_nb.locate.survey import SurveyRow
 from kokoro_nb.markup import number
 from kokoro_nb.reporting.check_log import CheckLog

@@ -6,7 +6,7 @@ import torch
 
 import kokoro_nb as nb
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.value_sketch import ValueSketch
+from kokoro_nb.inspection.compared_values import ValueSketch
 from tests.backends.small import Of
 
 

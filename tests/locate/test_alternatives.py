@@ -7,7 +7,7 @@ from kokoro_nb.backends.exported import export_program
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.rule_evidence import Evidence, call_of
-from kokoro_nb.traces.operators import Operator
+from kokoro_nb.traces.trace import Operator
 
 X = np.linspace(-2, 2, 32).reshape(1, 4, 8)
 WHOLE = np.arange(-3, 5)

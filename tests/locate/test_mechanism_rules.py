@@ -8,7 +8,7 @@ from kokoro_nb.locate.culprit import NAMES, Mechanism, likeliest
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.rule_evidence import Evidence
-from kokoro_nb.traces.operators import Operator
+from kokoro_nb.traces.trace import Operator
 from tests.locate.normed_signals import noise, normed, with_channels
 
 EXP = "an exponential that overflows"

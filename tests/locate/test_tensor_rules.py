@@ -6,7 +6,7 @@ import pytest
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.locate.rule_evidence import Evidence
 from kokoro_nb.locate.tensor_rules import frozen_length, padded_statistics
-from kokoro_nb.traces.operators import Operator
+from kokoro_nb.traces.trace import Operator
 from tests.locate.normed_signals import noise, normed, with_channels
 
 VALID, WHOLE = 24, 64

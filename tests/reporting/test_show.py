@@ -14,7 +14,7 @@ from kokoro_nb.markup import Fragment
 from kokoro_nb.reporting.drawings import drawn
 from kokoro_nb.reporting.logbook import Logbook
 from kokoro_nb.reporting.show import shown
-from kokoro_nb.traces.parity import compare
+from kokoro_nb.traces.statistics import compare
 
 
 @dataclass(frozen=True)

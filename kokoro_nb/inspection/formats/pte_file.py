@@ -23,8 +23,7 @@ from kokoro_nb.inspection.input_maker import MadeInputs, drawn_inputs
 from kokoro_nb.inspection.judged_run import OperatorAlone
 from kokoro_nb.inspection.semantics.onnx_call import widened
 from kokoro_nb.inspection.value_types import Array, Arrays
-from kokoro_nb.traces.operators import CONSTANT, INPUT
-from kokoro_nb.traces.trace import Given, Hook
+from kokoro_nb.traces.trace import CONSTANT, INPUT, Given, Hook
 
 LARGEST = 4 * 2**30  # bytes of a file
 HALVES = (

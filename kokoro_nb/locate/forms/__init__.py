@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from kokoro_nb.faults.planting_site import FaultSite
+from kokoro_nb.faults.kinds import FaultSite
 from kokoro_nb.torch_private import decomposition, schema
 
 

@@ -10,9 +10,8 @@ import numpy as np
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.markup import number
-from kokoro_nb.traces.operators import Operator
-from kokoro_nb.traces.parity import of_peak
-from kokoro_nb.traces.trace import Tap, Trace
+from kokoro_nb.traces.statistics import of_peak
+from kokoro_nb.traces.trace import Operator, Tap, Trace
 
 if TYPE_CHECKING:
     from kokoro_nb.locate import Culprit

@@ -11,8 +11,7 @@ import kokoro_nb as nb
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.formats import xnnpack_graph
 from kokoro_nb.inspection.formats.pte_file import PteFile
-from kokoro_nb.inspection.formats.xnnpack_graph import XnnDelegate
-from kokoro_nb.inspection.formats.xnnpack_semantics import KINDS
+from kokoro_nb.inspection.formats.xnnpack_graph import KINDS, XnnDelegate
 from tests.corpus.forms import xnnpack_pte
 
 pytest.importorskip("executorch")
