@@ -1,4 +1,4 @@
-"""The kinds of faults: a name, what it does, and the operators that it can be planted at."""
+"""The place of a fault, one operator of a copied program, and the kinds: a name, what it does, and its operators."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""One named fault at one operator of an exported program."""
+"""One named fault at one operator of an exported program, or in a module before its export, taken back on leaving."""
 
 import copy
 import re

@@ -233,7 +233,7 @@ def _judged(program: CapturedProgram, judge: Judge, run: ProgramRun, far: dict[s
     operator, facts = program.operators[index], program.facts
     name, hidden = operator.name, facts.hidden
     about = (index, facts.keys.get(name, name), operator.op)
-    shown = "" if name in run.captured else "the runtime does not show what it gives"
+    shown = "" if name in run.captured else "the runtime does not show its result"
     unseen = (f"its input {one} is not shown" for one in operator.inputs if one in hidden and one not in run.captured)
     reason = hidden.get(name) or shown or next(unseen, "")
     if reason:

@@ -1,4 +1,4 @@
-"""What a value is known by in another program, whatever it is called and in which order its elements stand."""
+"""Values of two programs compared without holding them, by sketches, and the constants of their nodes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -140,12 +140,12 @@ def scaled(value: ValueSketch, right: ValueSketch, limit: float = 1e-3) -> list[
     """Say so if the value is the right one times a number, or plus one, up to a share of the level."""
     factor = factor_of(value, right, limit)
     if factor is not None:
-        return [f"its result is exactly {number(factor)} times what it is there" if factor else "its result is 0"]
+        return [f"its result is exactly {number(factor)} times the reference's" if factor else "its result is 0"]
     with np.errstate(invalid="ignore"):
         apart = value.points - right.points
         shift = float(apart.mean())
         same = shift and value.size == right.size and np.abs(apart - shift).max() <= limit * abs(shift)
-    return [f"its result is what it is there plus {number(shift)}"] if same and right.points.any() else []
+    return [f"its result is the reference's plus {number(shift)}"] if same and right.points.any() else []
 
 
 def factor_of(value: ValueSketch, right: ValueSketch, limit: float = 1e-3) -> float | None:

@@ -1,4 +1,4 @@
-"""The one verb of this room: a file in, a report out."""
+"""`inspect`: a file that anybody made, by itself or against its reference, a file or a module."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""A file of any format on its runtime, each operator judged there, and who is to blame for what is wrong."""
+"""What the judgements of a run come to: findings with their blame, for a file of any format."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -68,7 +68,7 @@ def stated(node: NodeJudgement, worst: NodeOutputError) -> str:
     if worst.finite > worst.right_finite:
         return f"{where} gives finite values where its definition gives none: {worst.pattern}."
     steps = f"{number(worst.ulp)} units in the last place of {worst.dtype}"
-    times = f", {number(worst.ratio)} times what rounding explains" if np.isfinite(worst.ratio) else ""
+    times = f", {number(worst.ratio)} times the rounding-error bound" if np.isfinite(worst.ratio) else ""
     of_peak = (
         f"{number(worst.error / worst.peak)} of its peak" if worst.peak else f"{number(worst.error)} where 0 is right"
     )

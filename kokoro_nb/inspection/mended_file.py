@@ -82,7 +82,7 @@ class MendedFile:
         lost = "" if np.isinf(self.weights) else f"; rounding of weights alone makes {_decibels(self.weights)}"
         plain = f"Level of the outputs over {self.error}: {_decibels(self.plain)}{lost}."
         if not self.kept:
-            finer = " What is to be gained is in the weights: a scale for each channel, or more bits." if lost else ""
+            finer = " The gain is in the weights: a scale for each channel, or more bits." if lost else ""
             return f"{plain} None of the {self.count} {self.parts} has to be in float32.{finer}"
         worst = sorted(self.withdrawn, key=lambda key: self.withdrawn[key])
         each = ", ".join(f"{key}: {_decibels(self.withdrawn[key])}" for key in worst[:8])

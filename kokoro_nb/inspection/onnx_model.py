@@ -1,4 +1,4 @@
-"""The nodes of a graph in order, under the names that viewers know them by."""
+"""The nodes of an ONNX model in order, and sessions of ONNX Runtime on it: plain, optimised, on threads, with taps."""
 
 import ctypes
 import re

@@ -1,4 +1,4 @@
-"""One door to localisation: `diagnose` finds the wrong operators of an export, whatever its runtime shows of itself."""
+"""`diagnose`: a program on a runtime, by its export or by a file that is one, traced or searched by bisection."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -300,7 +300,7 @@ def _rewritten(
     others = tuple(replace(one, effect=None, alone=None) for one in alone.culprits)
     names = ", ".join(one.tap.name for one in others if one.tap is not None)
     why = (
-        f"what {names} gives wrong on {runtime.name} does less to the output than what the program was changed in"
+        f"the errors of {names} on {runtime.name} do less to the output than the change of the program"
         if others
         else "every operator of the export that was judged is right by itself, and the output is not the reference's"
     )

@@ -1,4 +1,4 @@
-"""The record of a diagnosis or an inspection: see `kokoro_nb.traces.record`, which says what it holds."""
+"""The record of a diagnosis or an inspection, and the record of the same file in another environment, compared."""
 
 import os
 import re
@@ -31,7 +31,7 @@ Row = dict[str, Any]
 NOTHING: Row = {"failure": "", "history": {}, "remedies": []}
 NO_FIGURES = (None,) * 4
 LOG = 2000  # characters of what a tool printed before it failed
-HIDDEN = "the runtime does not show what it gives"
+HIDDEN = "the runtime does not show its result"
 
 
 def result_record(found: Diagnosis | InspectionReport, label: str = "", **about: Any) -> Row:
@@ -212,12 +212,12 @@ def _judged(report: InspectionReport, finding: InspectionFinding, record: Row, l
         there = any(one["kind"] == finding.kind for one in record["findings"])
         words = f"{label} shows {'the same kind of fault' if there else 'nothing of that kind'}."
     elif row is None or row["error / rounding"] is None:
-        words = f"{label} does not show what goes through the node."
+        words = f"{label} does not show the values of the node."
     elif row["verdict"] == "fail":
         times = number(row["error / rounding"])
-        words = f"{label} does not give here what float64 does either: {times} times what rounding explains."
+        words = f"{label} does not give here what float64 does either: {times} times the rounding-error bound."
     else:
         blame, times = "runtime", number(row["error / rounding"])
-        words = f"{label} gives here what float64 does ({times} times what rounding explains), and {report.runtime}"
+        words = f"{label} gives here what float64 does ({times} times the rounding-error bound), and {report.runtime}"
         words += " does not."
     return replace(finding, blame=blame, proof=(*finding.proof, words))

@@ -1,4 +1,4 @@
-"""What a localisation found: the operator, how wrong it is by itself and by what it was given, and its mechanisms."""
+"""An operator that is wrong: how far, by which mechanism, and the known defect that it is."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -107,7 +107,7 @@ class Culprit:
         Largest difference, of the peak of what is right: by the operator itself on its own inputs, and by what it was
         given, against the reference. None where it was not measured.
     ratio : float or None
-        The local error, as a multiple of what rounding explains.
+        The local error, as a multiple of the rounding-error bound.
     upstream : tuple of str
         What it was computed from, as far as captured.
     reaches_output : bool or None

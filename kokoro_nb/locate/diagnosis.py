@@ -128,7 +128,7 @@ class Diagnosis:
         if self.failure is not None:
             return "export the parts of the module one by one, or with patches, until the one that fails is found"
         if self.method == "inspection":
-            return "diagnose the module without the file, which exports it anew, or inspect it against a right one"
+            return "diagnose the module without the file, by a new export, or inspect the file against a right one"
         if self.bisection is None:
             return "compile parts of the program alone (method bisection), or give a reference with inputs of its own"
         return "run the same program on a backend that shows its operators, such as onnxruntime or executorch-portable"

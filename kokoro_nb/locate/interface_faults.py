@@ -54,7 +54,7 @@ def lost_state(found: Investigation, limits: dict[str, OutputLimit]) -> tuple[Cu
     if wrong is None:
         return ()
     same = all(difference(dict(found.history.first), dict(given)) == 0 for _, given in pairs)
-    text = "every call gives what the first gives, bit for bit" if same else f"on a later call {wrong}"
+    text = "every call gives the result of the first, bit for bit" if same else f"on a later call {wrong}"
     meaning: Any = found.reference.meaning
     operators = {one.name: one for one in meaning.operators}
     culprits = {}
@@ -100,7 +100,7 @@ def lost_start(subject: Subject, outputs: Any, limits: dict[str, OutputLimit]) -
 
 
 def _lost_start(name: str) -> Mechanism:
-    text = f"with zeros in '{name}' PyTorch gives what the runtime gave"
+    text = f"with zeros in '{name}' PyTorch gives the result of the runtime"
     return Mechanism("lost state", f"the buffer '{name}' starts at 0, not at the module's values", (text,))
 
 

@@ -35,7 +35,7 @@ class LocalError:
     peak : float
         Largest finite absolute value that is right.
     ratio : float
-        How many times what rounding explains: above 1 the operator is wrong. Judged by channel (axis 1 of two axes or
+        How many times the rounding-error bound: above 1 the operator is wrong. Judged by channel (axis 1 of two axes or
         more, of 8 elements or more, else the whole). Infinite where something finite is right and something else was
         given, or the other way round, or where integers or truth values differ.
     wrong : numpy.ndarray, of the operator's shape, bool
@@ -271,7 +271,7 @@ def judged(
     rounding: Callable[[], tuple[Any, Any]] | None = None,
     enough: float = 1.0,
 ) -> LocalError:
-    """Return how far one result is from what is right, in multiples of what rounding explains.
+    """Return how far one result is from what is right, in multiples of the rounding-error bound.
 
     Parameters
     ----------

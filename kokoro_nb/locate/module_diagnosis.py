@@ -132,13 +132,11 @@ def _concluded(
         names = ", ".join(_name(one) for one in lossy[:3]) + (f" and {len(lossy) - 3} more" if len(lossy) > 3 else "")
         dtype = found.candidate[_name(lossy[0])].statistics.dtype
         right = (
-            f"What is wrong by itself ({wrong} of the operators) explains little of it"
+            f"The operators that are wrong by themselves ({wrong}) explain little of it"
             if wrong
             else (f"Every operator is right for {dtype}")
         )
-        return "fail", (
-            f"On {found.backend} {output}. {right}: the rounding of {names} is what the output cannot bear."
-        )
+        return "fail", (f"On {found.backend} {output}. {right}: the output cannot bear the rounding of {names}.")
     if output.verdict == "fail" and draws:
         return "unknown", (
             f"The program draws random numbers, so that two runs on {found.backend} and in PyTorch cannot be compared; "

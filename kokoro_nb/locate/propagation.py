@@ -296,4 +296,4 @@ def precision_mechanism(deviation: Deviation, operators: dict[str, Operator], na
         return Mechanism(
             "accumulated phase", f"a phase that grows, in {dtype}, before it is taken as an angle", (text,)
         )
-    return Mechanism("too few bits", f"{dtype} holds too few bits for what is computed from it", (text,))
+    return Mechanism("too few bits", f"{dtype} holds too few bits for the operators that read it", (text,))

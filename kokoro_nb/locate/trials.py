@@ -1,4 +1,4 @@
-"""Remedies for the culprits of a diagnosis, in the order in which they are tried."""
+"""Remedies of a diagnosis to try: float32 for some operators, a patch, another form, a setting of the tool."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace

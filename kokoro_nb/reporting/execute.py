@@ -1,4 +1,4 @@
-"""Run notebooks headlessly, several at once if requested; what passed before and has not changed is not run again."""
+"""Run notebooks side by side with bars of progress: what has not changed is kept, and a stop loses nothing."""
 
 import json
 import os

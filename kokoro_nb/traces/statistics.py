@@ -1,4 +1,4 @@
-"""Statistics of a whole tensor, with what is not finite counted and never replaced."""
+"""Statistics of a whole tensor, with what is not finite counted and never replaced, and its distance from another."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

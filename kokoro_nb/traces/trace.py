@@ -1,4 +1,4 @@
-"""A trace: the captured results of a program's operators, in the order of execution, and what is missing."""
+"""The operators of a program by names that hold on every backend, and a trace: their results, and what is missing."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""The instructions of an ExecuTorch program: what each calls, which values it reads, and whose memory they share."""
+"""The instructions of a .pte file, and ExecuTorch's operators as functions of their arguments."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -118,7 +118,7 @@ OWN: dict[str, Function] = {
 
 
 DTYPES = {**TRACED, "UINT16": "uint16"}
-HIDDEN = "a delegate ({}) computes it, and shows what it gives alone"
+HIDDEN = "a delegate ({}) computes it, and shows its results alone"
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""The graph inside of an XNNPACK delegate, read from its payload and computed in any float type.
+"""The graph that a .pte file holds for XNNPACK, and its nodes computed by PyTorch.
 
 XNNPACK computes it at one go and shows its outputs alone, but the file says what it is. ExecuTorch writes such payloads
 and reads none, and its ``flatc`` writes JSON with six digits, too few for a scale; it also writes a reader, in Python.

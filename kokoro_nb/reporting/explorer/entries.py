@@ -21,7 +21,7 @@ COLUMNS = {
     "#": "Place in the order of execution",
     "operator": "Path of the module that calls it, and the operator",
     "verdict": "Whether it is right, given what it read",
-    "× rounding": "Its own error, as a multiple of what rounding explains",
+    "× rounding": "Its own error, as a multiple of the rounding-error bound",
     "own error": "Its own error on its own inputs, of the peak",
     "with inherited": "Largest difference from the reference, of its peak",
     "finite %": "Share of the elements that are finite",

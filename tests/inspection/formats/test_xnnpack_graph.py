@@ -78,7 +78,7 @@ def test_what_is_not_known_inside_leaves_the_delegate_unjudged_with_its_reason(m
     report = nb.inspect(many)
     assert report.verdict == "unknown"
     (reason,) = {one.reason for one in report.unjudged}
-    assert reason.endswith("shows what it gives alone; XNNPReLU is not known here")
+    assert reason.endswith("shows its results alone; XNNPReLU is not known here")
 
 
 def _payload(scale):
