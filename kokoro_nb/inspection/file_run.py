@@ -105,7 +105,8 @@ class FileRun(JudgedRun):
         if reference is None or reference.is_wrong:
             other = "onnx's reference evaluator does not agree with float64 here either; either may be meant."
             return "unknown", (*proofs, other)
-        times = f"{number(reference.ratio)} times the rounding-error bound, where the runtime has {number(alone.ratio)} times"
+        times = f"{number(reference.ratio)} times the rounding-error bound"
+        times = f"{times}, where the runtime has {number(alone.ratio)} times"
         other = f"onnx's reference evaluator, in the file's own types, agrees with float64: {times}."
         return "runtime", (*proofs, other)
 
