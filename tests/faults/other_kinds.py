@@ -343,28 +343,22 @@ def _is(*operators: str) -> Callable[[FaultSite], bool]:
     return lambda site: site.op in operators
 
 
-OTHERS = (
-    FaultKind(infinite_channel, is_float),
-    FaultKind(saturated, is_float),
-    FaultKind(shifted, lambda site: is_float(site) and site.value.shape[-1] > 1),
-    FaultKind(swapped_results, is_one_of_equals),
-    FaultKind(one_pass_variance, lambda site: deviated(site) is not None),
-    FaultKind(wrong_scalar, has_scalar),
-    FaultKind(wrong_activation, _is("aten.leaky_relu.default", "aten.gelu.default")),
-    FaultKind(wrong_function, _is(*FUNCTIONS)),
-    FaultKind(overflow, _is("aten.exp.default")),
-    FaultKind(unclamped, _is("aten.clamp.default")),
-    FaultKind(swapped_operands, is_ordered),
-    FaultKind(lost_operand, is_addition),
-    FaultKind(stale_input, lambda site: not site.is_element and bool(stale(site))),
-    FaultKind(short_reduction, is_reduction),
-    FaultKind(wrong_dilation, is_dilatable),
-    FaultKind(off_by_one, lambda site: moved(site) is not None),
-    FaultKind(wrong_padding, is_reflected),
-    FaultKind(transposed_weight, has_square_weight),
-    FaultKind(reversed_weight, has_kernel),
-    FaultKind(perturbed_weight, has_weight),
-    FaultKind(half_weight, has_weight),
-    FaultKind(zeroed_weight, has_weight),
-)
+_WHERE = {
+    is_float: (infinite_channel, saturated),
+    has_weight: (perturbed_weight, half_weight, zeroed_weight),
+    **{has_scalar: (wrong_scalar,), is_ordered: (swapped_operands,), is_addition: (lost_operand,)},
+    **{is_reduction: (short_reduction,), is_dilatable: (wrong_dilation,), is_reflected: (wrong_padding,)},
+    **{has_square_weight: (transposed_weight,), has_kernel: (reversed_weight,), _is(*FUNCTIONS): (wrong_function,)},
+    **{
+        is_one_of_equals: (swapped_results,),
+        _is("aten.exp.default"): (overflow,),
+        _is("aten.clamp.default"): (unclamped,),
+    },
+    _is("aten.leaky_relu.default", "aten.gelu.default"): (wrong_activation,),
+    lambda site: is_float(site) and site.value.shape[-1] > 1: (shifted,),
+    lambda site: deviated(site) is not None: (one_pass_variance,),
+    lambda site: not site.is_element and bool(stale(site)): (stale_input,),
+    lambda site: moved(site) is not None: (off_by_one,),
+}
+OTHERS = tuple(FaultKind(kind, where) for where, kinds in _WHERE.items() for kind in kinds)
 KINDS.update({kind.apply.__name__: kind for kind in OTHERS})
