@@ -28,7 +28,7 @@ class Fault:
     Attributes
     ----------
     operator : str
-        Name of the operator: see `traces.operators.Operator`.
+        Name of the operator: see `traces.trace.Operator`.
     seed : int
         Decides what the kind leaves open: which channel, which element.
 

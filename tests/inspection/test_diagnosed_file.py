@@ -118,20 +118,6 @@ class Levelled(nn.Module):
         return torch.tanh(nn.functional.rms_norm(y, y.shape[-1:]) * self.gain)
 
 
-def test_elements_in_another_order_are_named_by_the_operator_that_puts_them_so(tmp_path):
-    module, inputs = nn.Sequential(nn.PixelShuffle(2), nn.Softmax(-1)), {"input": torch.rand(1, 8, 3, 5)}
-    shapes = {"input": [1, 8, 3, 5], "y": [1, 2, 6, 10]}
-    ends = [helper.make_tensor_value_info(name, 1, shape) for name, shape in shapes.items()]
-    nodes = [
-        helper.make_node("DepthToSpace", ["input"], ["d"], name="/up", blocksize=2, mode="DCR"),
-        helper.make_node("Softmax", ["d"], ["y"], name="/soft", axis=-1),
-    ]
-    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), tmp_path / "m.onnx")
-    found = diagnose(module, inputs, "onnxruntime", artefact=tmp_path / "m.onnx")
-    assert (found.first.tap.operator.kind, found.first.mechanism.name) == ("pixel_shuffle", "changed layout or shift")
-
-
 def test_where_no_value_of_the_file_is_near_the_operator_is_named_by_where_the_two_part(tmp_path):
     torch.manual_seed(0)
     module = Levelled().eval()

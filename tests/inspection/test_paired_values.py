@@ -123,6 +123,25 @@ def test_two_inputs_that_are_exchanged_are_no_other_weights(save, node):
     assert "constant" not in found.statement
 
 
+@pytest.mark.parametrize(
+    ("change", "key", "words"),
+    [({"reads": "ts"}, "/apart", "inputs are exchanged, t, s"), ({"floor": 1e-5}, "/floor", "/log is the first")],
+)
+def test_exchanged_inputs_and_a_constant_that_a_later_node_shows_are_named(save, node, change, key, words):
+    def levels(name, reads="st", floor=1e-6):
+        nodes = [
+            *(node("Tanh", ["x"], ["t"]), node("Abs", ["x"], ["s"]), node("Sub", [*reads], ["d"], name="/apart")),
+            node("Clip", ["d", "floor"], ["c"], name="/floor"),
+            *(node("Log", ["c"], ["l"], name="/log"), node("Add", ["l", "d"], ["y"], name="/y")),
+        ]
+        return save(nodes, {"x": [9]}, ["y"], {"floor": np.float32(floor)}, name=name)
+
+    x = {"x": np.array([*np.linspace(-200, -1, 8), 0], np.float32)}
+    (found,) = nb.inspect(levels("b.onnx", **change), x, against=levels("a.onnx")).findings
+    assert (found.key, found.blame) == (key, "file"), found.statement
+    assert words in found.statement
+
+
 def test_a_weight_in_another_order_is_said_to_be_so(save, node):
     weight = np.random.default_rng(7).standard_normal((6, 6)).astype(np.float32)
 
