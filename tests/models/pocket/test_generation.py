@@ -10,7 +10,6 @@ import torch
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.pocket import flow_and_mimi, transformer
-from kokoro_nb.models.pocket.flow_and_mimi import ConditioningStep, OtherConditioningStep
 from kokoro_nb.models.pocket.generation import speak
 from kokoro_nb.models.pocket.pocket_architecture import load_pocket, small_config
 from kokoro_nb.models.pocket.pocket_steps import (
@@ -22,7 +21,6 @@ from kokoro_nb.models.pocket.pocket_steps import (
     utterance,
     voice_prompt,
 )
-from kokoro_nb.models.pocket.transformer import flow_lm_state
 from tests.models.pocket.conftest import TEXT, host_for, of_peak, say_in_steps, say_package, what_to_say, worst
 
 FRAMES = 24
@@ -173,14 +171,3 @@ def test_a_flow_without_two_times_is_refused():
     config["flow_lm"]["flow"]["type"] = "drifting"
     with pytest.raises(InputError, match="type 'drifting' takes 0 times, the step is for two"):
         flow_and_mimi.FlowStep(load_pocket(config))
-
-
-def test_the_other_conditioning_step_writes_what_ours_writes(pocket, voice):
-    cache, position = flow_lm_state(pocket, 20).values()
-    cache[:, :, :7] = torch.randn(cache[:, :, :7].shape, generator=torch.Generator().manual_seed(1))
-    given = (voice[:, :1], cache, position + 7)
-    found, expected = OtherConditioningStep(pocket)(*given), ConditioningStep(pocket)(*given)
-    assert torch.equal(found[1], expected[1])
-    torch.testing.assert_close(found[0], expected[0], rtol=0, atol=1e-5)
-    later, _ = OtherConditioningStep(pocket)(voice[:, :1], cache, position + 8)  # the control
-    assert (later - expected[0]).abs().max() > 1e-2
