@@ -2,7 +2,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from kokoro_nb.backends.tvm import Tvm, TvmScheduled
+from kokoro_nb.backends.tvm import Tvm
+from kokoro_nb.backends.tvm.schedule.scheduled_tvm import TvmScheduled
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ from torch import nn
 
 from kokoro_nb.backends.base import Artifact, Failure
 from kokoro_nb.backends.exported import export_program
-from kokoro_nb.backends.tvm import TvmCross
+from kokoro_nb.backends.tvm.cross import TvmCross
 from kokoro_nb.errors import InputError
 
 MACHINES = ("aarch64-linux", "metal", "opencl")
