@@ -4,7 +4,10 @@
 imported when it is used, so that the package itself loads at once.
 """
 
+from collections.abc import Callable
+from functools import wraps
 from importlib import import_module
+from types import FunctionType
 from typing import Any
 
 _HOMES = {
@@ -37,12 +40,23 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is used: torch alone takes seconds."""
     if name not in _HOMES:
         raise AttributeError(f"module 'kokoro_nb' has no attribute '{name}'; it has {', '.join(__all__)}.")
-    try:
-        return getattr(import_module(_HOMES[name]), name)
-    except ModuleNotFoundError as error:
-        from kokoro_nb.errors import absent_package
+    found = _saying(lambda: getattr(import_module(_HOMES[name]), name))()
+    return _saying(found) if isinstance(found, FunctionType) else found
 
-        raise (absent_package(error) or error) from None
+
+def _saying(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `verb`, which names the extra that brings a package where that is not installed."""
+
+    @wraps(verb)
+    def said(*args: Any, **options: Any) -> Any:
+        try:
+            return verb(*args, **options)
+        except ModuleNotFoundError as error:
+            from kokoro_nb.errors import absent_package
+
+            raise (absent_package(error) or error) from None
+
+    return said
 
 
 def __dir__() -> list[str]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from kokoro_nb.errors import undocumented
 
-SEEN_IN = {"torch": ("2.8", "2.13")}
+SEEN_IN = {"torch": ("2.8", "2.14")}
 
 
 def schema(operator: Any) -> Any:

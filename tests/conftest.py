@@ -190,6 +190,4 @@ def wheel():
 
 def pytest_collection_modifyitems(items):
     """Begin with the files that take longest: a worker that is given one at the end leaves the other without work."""
-    items.sort(
-        key=lambda item: next((place for place, end in enumerate(LONGEST) if item.path.match(end)), len(LONGEST))
-    )
+    items.sort(key=lambda item: next((n for n, end in enumerate(LONGEST) if item.path.match(end)), len(LONGEST)))

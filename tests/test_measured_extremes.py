@@ -36,7 +36,7 @@ OTHER: dict[str, str] = {  # the rest of what is no measurement -> why NaN canno
     "min(rows, key=len, default=[])": "the shortest list",
     "max(indices)": "places in a list",
     "max(read, default=-1)": "places in a list",
-    "max((one for one in scopes.get(sources.EXIR_DEBUG_HANDLE, ()) if one is not None), default=None)": (
+    "max((one for one in noted.get(sources.EXIR_DEBUG_HANDLE, ()) if one is not None), default=None)": (
         "numbers of a debugger's nodes"
     ),
     "max(places, key=self._age, default=None)": "places in a list, by the order of versions",

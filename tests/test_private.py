@@ -2,18 +2,16 @@
 
 import ast
 import re
-import tomllib
 from importlib import import_module
 from importlib.metadata import version
-from pathlib import Path
 
 import pytest
 
 from kokoro_nb.backends.executorch.executorch_private import UNDOCUMENTED, of_executorch
 from kokoro_nb.errors import InputError, undocumented
+from tests.test_pins import EXTRAS
+from tests.test_rooms import _read
 
-PACKAGE = Path(__file__).parents[1] / "kokoro_nb"
-PROJECT = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 HOMES = (
     *("torch_private", "backends.inductor", "backends.tvm.importer", "backends.coreml.coreml_private"),
     *("backends.executorch.executorch_private", "models.pocket.pocket_steps", "listening.recogniser"),
@@ -25,8 +23,7 @@ DOCUMENTED = {  # under a private name, on the pages of AOTInductor, fake tensor
     *("torch._subclasses.fake_tensor.FakeTensorMode", "torch.utils._python_dispatch.TorchDispatchMode"),
     "torch._higher_order_ops.scan",
 }
-OPERATORS = re.compile(r"(torch\.ops\.aten|ATEN)\._\w+\.default")  # names of operators
-PROTOCOLS = {"_repr_html_", "_asdict"}  # of IPython, and of named tuples
+FINE = re.compile(r"(torch\.ops\.aten|ATEN)\._\w+\.default|.*\b_repr_html_|.*\b_asdict|kokoro_nb.*")
 PUBLICLY_NAMED = re.compile(  # modules that are not documented either
     r"executorch\.(exir\.(schema|sym_util|passes|backend\.canonical)|devtools\.etdump|backends\.\w+\.(utils|serial))"
     r"|coremltools\.converters\.mil\.(mil|frontend)|onnxruntime\.capi|onnx\.reference\.ops|tvm\..*_translator"
@@ -46,7 +43,7 @@ def _uses(source):
     nodes = list(ast.walk(ast.parse(source)))
     own = {node.name for node in nodes if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)}
     stored = [node for node in nodes if isinstance(getattr(node, "ctx", None), ast.Store)]
-    own |= {node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "") for node in stored}
+    own |= {getattr(node, "attr", getattr(node, "id", "")) for node in stored}
     found, inner = set(), {node.value for node in nodes if isinstance(node, ast.Attribute)}
     for node in nodes:
         names = ()
@@ -55,30 +52,19 @@ def _uses(source):
         elif isinstance(node, ast.ImportFrom):
             names = [f"{node.module}.{one.name}" for one in node.names]
         elif isinstance(node, ast.Attribute) and node not in inner:
-            words = _dotted(node).split(".")
-            names = (
-                [".".join(word for word in words if not (_private(word) and word in own))]
-                if words[0] not in ("self", "cls")
-                else []
-            )
+            words = [word for word in _dotted(node).split(".") if not (_private(word) and word in own)]
+            names = [".".join(words)] if words[0] not in ("self", "cls") else []
         elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("getattr", "hasattr", "undocumented"):
-            names = [str(getattr(node.args[1], "value", ""))]
+            names = ["_"] if "doc" in ast.unparse(node.func) else [str(getattr(node.args[1], "value", ""))]
         elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
             names = [str(node.slice.value)]
         found |= {name for name in names if any(map(_private, name.split("."))) or PUBLICLY_NAMED.match(name)}
-    known = {name for name in found if OPERATORS.fullmatch(name) or name.rpartition(".")[2] in PROTOCOLS}
-    return {name for name in found - known - DOCUMENTED if not name.startswith("kokoro_nb")}
-
-
-def _module(path):
-    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
-
-
-SOURCES = {_module(path): path.read_text(encoding="utf-8") for path in sorted(PACKAGE.rglob("*.py"))}
+    return {name for name in found - DOCUMENTED if not FINE.fullmatch(name)}
 
 
 def test_it_is_named_in_its_module_alone():
-    assert {name: used for name, source in SOURCES.items() if (used := _uses(source))}.keys() <= {*HOMES, SCRIPT}
+    found = {name.removeprefix("kokoro_nb."): used for name, source in _read().items() if (used := _uses(source))}
+    assert {name: used for name, used in found.items() if name not in (*HOMES, SCRIPT)} == {}
 
 
 @pytest.mark.parametrize(
@@ -105,15 +91,12 @@ def test_a_module_says_in_which_versions_it_was_seen(home):
     ((package, (first, last)),) = import_module(f"kokoro_nb.{home}").SEEN_IN.items()
     numbers = [tuple(map(int, one.split("+")[0].split(".")[:2])) for one in (first, version(package), last)]
     assert sorted(numbers) == numbers, "the installed version is outside the range: look whether all is there"
-    ranges = [line for lines in PROJECT["optional-dependencies"].values() for line in lines]
-    least = [line for line in ranges if line.startswith(f"{package}>=")]
+    least = [line for lines in EXTRAS.values() for line in lines if line.startswith(f"{package}>=")]
     assert least == [f"{package}>={first}"], "the range begins with the oldest version that may be installed"
 
 
-@pytest.mark.parametrize("name", UNDOCUMENTED)
-def test_this_executorch_has_all_of_it(name):
-    pytest.importorskip("executorch")
-    assert of_executorch(name) is not None
+def test_this_executorch_has_all_of_it():
+    assert all(of_executorch(name) is not None for name in UNDOCUMENTED)
 
 
 def test_what_a_version_lacks_is_one_sentence():

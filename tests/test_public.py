@@ -1,5 +1,7 @@
 """The public surface: a few names, imported when they are used, that go together as the README says."""
 
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -61,6 +63,15 @@ def test_what_cannot_be_compared_says_so(tmp_path):
             nb.compare(*(tmp_path / name for name in names))
     with pytest.raises(nb.InputError, match="give two paths or two arrays"):
         nb.compare(tmp_path / "a.wav", np.zeros(3))
+
+
+@pytest.mark.parametrize(
+    ("package", "verb"), [("librosa", lambda a: nb.compare(a, a, 24000)), ("whisper", lambda a: nb.transcribe(a))]
+)
+def test_an_absent_package_is_named_with_its_extra_by_each_verb(package, verb, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(nb.InputError, match=rf"^{package} is not installed; .* 'kokoro_nb\[workbook\]'"):
+        verb(np.zeros(4800, np.float32))
 
 
 def test_what_cannot_be_measured_is_one_sentence():

@@ -20,7 +20,7 @@ BUDGETS = {
     "defects": 1_497,
     "listening": 787,
     "commands, top": 1_575,
-    "tests": 25_059,
+    "tests": 23_726,
 }
 FILES = 354
 LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}

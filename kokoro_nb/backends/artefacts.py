@@ -151,9 +151,8 @@ def _alone(place: Path) -> Iterator[None]:
         lock = FileLock(place.with_name(f".{place.name}.lock"))
         lock.acquire()
     except OSError as error:
-        raise InputError(
-            f"Cannot write {place.parent}: {error.strerror}; choose a folder that can be written."
-        ) from error
+        why = f"{error.strerror}; choose a folder that can be written"
+        raise InputError(f"Cannot write {place.parent}: {why}.") from error
     try:
         yield
     finally:

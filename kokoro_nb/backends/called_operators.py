@@ -82,9 +82,7 @@ def require_own(program: Any) -> None:
     """
     for name, node in calls(program):
         if node.target.namespace not in OWN:
-            raise RuntimeError(
-                f"'{name}' is no operator of PyTorch's own, and a process that loads the artefact would not have it."
-            )
+            raise RuntimeError(f"'{name}' is none of PyTorch's own operators; who loads the artefact has not got it.")
 
 
 def laid_out(tensor: Any, strides: tuple[int, ...]) -> Any:

@@ -21,7 +21,7 @@ from kokoro_nb.backends.taps import UntracedProgram
 from kokoro_nb.errors import undocumented
 from kokoro_nb.storage import cache_dir
 
-SEEN_IN = {"torch": ("2.8", "2.13")}  # what is called of `torch._inductor` and is not documented
+SEEN_IN = {"torch": ("2.8", "2.14")}  # what is called of `torch._inductor` and is not documented
 _CONFIGS = {
     "aot_inductor.compile_wrapper_opt_level": "O0",  # of what calls the kernels, which always get -O3
     # 290 MB that would stay behind in the system's temporary folder; they save 1.5 s per export

@@ -71,9 +71,8 @@ class OnnxProgram:
         """
         if (values, pooled) not in self._tapped:
             self._tapped.clear()
-            threads = self.session.get_session_options().intra_op_num_threads
             with quietly():
-                self._tapped[values, pooled] = _session(tapped_model(self.path, values), threads, pooled)
+                self._tapped[values, pooled] = _session(tapped_model(self.path, values), pooled)
         return self._tapped[values, pooled]
 
     @cached_property
@@ -87,8 +86,6 @@ class OnnxRuntime(FileBackend):
 
     Attributes
     ----------
-    threads : int or None
-        Threads within an operator; None leaves the choice to ONNX Runtime.
     single_file_limit : int
         Bytes of weights above which they are kept in a file of their own: an ONNX file holds less than 2 GiB.
 
@@ -99,7 +96,6 @@ class OnnxRuntime(FileBackend):
     comes out as -pi instead of +pi.
     """
 
-    threads: int | None = None
     single_file_limit: int = 2**31 - 2**26
 
     file: ClassVar[str] = "model.onnx"
@@ -130,7 +126,7 @@ class OnnxRuntime(FileBackend):
         artifact, path = self.loadable(artifact)
         with quietly():
             try:
-                session = _session(str(path), self.threads)
+                session = _session(str(path))
             except Exception as error:
                 error.add_note(_made_from(path, str(error)))
                 raise
@@ -236,13 +232,11 @@ def tapped_model(path: Path, values: Collection[str] | None) -> bytes:
     return model.SerializeToString()
 
 
-def _session(model: str | bytes, threads: int | None, pooled: bool = True) -> Any:
+def _session(model: str | bytes, pooled: bool = True) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.enable_cpu_mem_arena = pooled
-    if threads is not None:
-        options.intra_op_num_threads = threads
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 

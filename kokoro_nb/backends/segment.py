@@ -249,10 +249,7 @@ def _wrapped(
     specs = tuple(spec_of(named.get(spec.arg.name, spec.arg.name), values[spec.arg.name]) for spec in own)
     examples = {spec.name: torch.zeros(spec.shape, dtype=getattr(torch, spec.dtype)) for spec in specs}
     call = ModuleCallSignature(
-        inputs=[],
-        outputs=[],
-        in_spec=structure(((), examples)),
-        out_spec=structure((0,) * len(results)),
+        inputs=[], outputs=[], in_spec=structure(((), examples)), out_spec=structure((0,) * len(results))
     )
     targets = {spec.target for spec in inputs if spec.target is not None}
     program = torch.export.ExportedProgram(

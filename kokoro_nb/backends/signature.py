@@ -100,13 +100,9 @@ def as_array(name: str, value: Any) -> np.ndarray:
         try:
             value = array_of(value)
         except TypeError as error:
-            raise InputError(
-                f"Input '{name}' is {value.dtype}, which NumPy does not have; convert it first."
-            ) from error
+            raise InputError(f"Input '{name}' is {value.dtype}, unknown to NumPy; convert it first.") from error
     if not isinstance(value, np.ndarray | np.generic) or value.dtype.kind not in "fiub":
-        raise InputError(
-            f"Input '{name}' is {_kind(value)}; give a tensor or an array of floats, integers or truth values."
-        )
+        raise InputError(f"Input '{name}' is {_kind(value)}; give a tensor or an array of numbers or truth values.")
     return np.asarray(value, order="C")
 
 
@@ -129,9 +125,8 @@ def example_inputs(module: Any, inputs: Arrays) -> dict[str, np.ndarray]:
     order = [p.name for p in named]
     for name in inputs:
         if name not in order and not open_ended:
-            raise InputError(
-                f"The module's forward has no parameter '{name}'; it takes {', '.join(order) or 'nothing'}."
-            )
+            takes = ", ".join(order) or "nothing"
+            raise InputError(f"The module's forward has no parameter '{name}'; it takes {takes}.")
     for parameter in named:
         if parameter.default is parameter.empty and parameter.name not in inputs:
             raise InputError(f"Input '{parameter.name}' is missing; the module's forward takes {', '.join(order)}.")
@@ -195,17 +190,14 @@ def checked(inputs: Arrays, expected: Sequence[TensorSpec], double: bool = False
             raise InputError(f"Input '{spec.name}' is missing; the program takes {', '.join(names)}.")
         array = as_array(spec.name, inputs[spec.name])
         if not spec.takes(array.shape):
-            raise InputError(
-                f"Input '{spec.name}' has shape {array.shape}, but the program was exported for {spec.shape}; "
-                "export it again for this shape."
-            )
+            have = f"has shape {array.shape}, but the program was exported for {spec.shape}"
+            raise InputError(f"Input '{spec.name}' {have}; export it again for this shape.")
         given = BFLOAT16 if str(getattr(inputs[spec.name], "dtype", "")) == "torch.bfloat16" else str(array.dtype)
         fits = given in (spec.dtype, spec.held)
         widened = double and array.dtype == np.float64 and np.dtype(spec.held).kind == "f"
         if not fits and not widened:
-            raise InputError(
-                f"Input '{spec.name}' is {given}, but the program was exported for {spec.dtype}; convert it."
-            )
+            have = f"is {given}, but the program was exported for {spec.dtype}"
+            raise InputError(f"Input '{spec.name}' {have}; convert it.")
         arrays[spec.name] = array
     return arrays
 
@@ -234,16 +226,13 @@ def named_outputs(value: Any, declared: Sequence[str] | None = None) -> dict[str
     found = dict(_leaves(value, "" if isinstance(value, Mapping) else "output"))
     if declared is not None:
         if isinstance(declared, str) or len(declared) != len(found) or len(set(declared)) != len(found):
-            raise InputError(
-                f"The module's output_names are {declared!r} but it returns {len(found)} output(s); "
-                "give one name, each different, per output."
-            )
+            have = f"The module's output_names are {declared!r} but it returns {len(found)} output(s)"
+            raise InputError(f"{have}; give one name, each different, per output.")
         found = dict(zip(declared, found.values(), strict=True))
     for name, leaf in found.items():
         if not hasattr(leaf, "dtype") or not hasattr(leaf, "shape"):
-            raise InputError(
-                f"The module's output '{name}' is {_kind(leaf)}; return a tensor, or a tuple or dict of tensors."
-            )
+            have = f"The module's output '{name}' is {_kind(leaf)}"
+            raise InputError(f"{have}; return a tensor, or a tuple or dict of tensors.")
     if not found:
         raise InputError("The module returns nothing; return at least one tensor.")
     return found

@@ -42,8 +42,7 @@ def add(commands: Any) -> None:
     diagnose.add_argument("--html", type=Path, metavar="FILE", help="write the diagnosis as an HTML page")
     diagnose.add_argument("--bundle", type=Path, metavar="DIR", help="write what reproduces the culprit alone")
     diagnose.set_defaults(command=_diagnose)
-    text = "export a module to several backends and hold them beside PyTorch; 1 if one falls"
-    survey = commands.add_parser("survey", help=text)
+    survey = commands.add_parser("survey", help="export a module to several backends; 1 if one falls")
     survey.add_argument("target", metavar="TARGET", help=TARGET)
     survey.add_argument("--backends", nargs="+", metavar="B", help="doctor lists them (default: all that are here)")
     survey.add_argument("--calls", type=int, default=3, metavar="N", help="of each loaded program (default: 3)")

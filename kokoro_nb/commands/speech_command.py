@@ -60,10 +60,10 @@ def _delivery(arguments: argparse.Namespace) -> "tuple[Kokoro, Delivery]":
     from kokoro_nb.reporting.needs import DELIVERY, require_memory
 
     require_memory("a delivery", arguments.weights, DELIVERY)
-    same = {name: getattr(arguments, name) for name in ("backend", "host", "at_har", "g2p", "fast")}
-    tokens = TOKENS if arguments.tokens is None else arguments.tokens
-    same |= {"tokens": tokens, "seconds": tuple(arguments.seconds or SECONDS), "any_length": _any_length(arguments)}
-    return load_model(arguments.weights, arguments.seed), Delivery(voices=(arguments.voice,), **same)
+    place = arguments.backend, arguments.host, arguments.at_har, (arguments.voice,)
+    size = TOKENS if arguments.tokens is None else arguments.tokens, tuple(arguments.seconds or SECONDS)
+    requested = Delivery(*place, *size, arguments.g2p, arguments.fast, any_length=_any_length(arguments))
+    return load_model(arguments.weights, arguments.seed), requested
 
 
 def _any_length(arguments: argparse.Namespace) -> bool:

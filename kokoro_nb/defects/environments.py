@@ -134,9 +134,8 @@ def environment(python: str | Path = sys.executable) -> Environment:
         packages = {normal_name(name): version for name, version in about["packages"].items() if name}
         return Environment(str(python), about["python"], about["system"], packages)
     except (OSError, ValueError, KeyError) as error:
-        raise InputError(
-            f"{python} is not a Python interpreter that can be started; give bin/python of one."
-        ) from error
+        what = "is not a Python interpreter that can be started; give bin/python of one"
+        raise InputError(f"{python} {what}.") from error
 
 
 def compare_environments(

@@ -140,17 +140,10 @@ def program_copy(program: Any) -> Any:
     for before, after in zip(program.graph.nodes, graph_module.graph.nodes, strict=True):
         after.name = before.name  # the copy renames what is called as a builtin is, `input` or `type`
     graph_module.recompile()
-    return torch.export.ExportedProgram(
-        graph_module,
-        graph_module.graph,
-        copy.deepcopy(program.graph_signature),
-        dict(program.state_dict),
-        program.range_constraints,
-        copy.deepcopy(program.module_call_graph),
-        program.example_inputs,
-        dict(program.constants),
-        verifiers=program.verifiers,
-    )
+    about = copy.deepcopy(program.graph_signature), dict(program.state_dict), program.range_constraints
+    more = copy.deepcopy(program.module_call_graph), program.example_inputs, dict(program.constants)
+    known = (*about, *more)
+    return torch.export.ExportedProgram(graph_module, graph_module.graph, *known, verifiers=program.verifiers)
 
 
 def possible(specification: Specification, kinds: Iterable[str] = tuple(KINDS)) -> dict[str, tuple[str, ...]]:

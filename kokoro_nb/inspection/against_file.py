@@ -35,6 +35,7 @@ WORDS: dict[Name, str] = {
 }
 
 
+ORDERED = 5.0  # times the limit of a pair, up to which its elements are in the same order
 LAYOUTS = ("transpose", "permute", "t")
 """Kinds of operators by which a program may be in another layout than another, and mean the same."""
 
@@ -131,25 +132,24 @@ class PairedPrograms(PairedValues):
         return float(np.minimum(self.limit, 1e-3))
 
     def _rewired(self, node: ComparedNode, other: ComparedNode) -> list[tuple[Name, str]]:
-        """Say which values a node reads in place of those that its counterpart reads, or in another order.
+        """Say which input of its counterpart neither a node reads nor those that go on from it.
 
-        Else, which input of its counterpart neither the node reads nor those that go on from it.
+        Else, which values it reads in place of those that its counterpart reads, or in another order.
         """
-        pairs = (self.pairs.get(one, ("", np.inf)) for one in node.reads)
+        mine = set().union(*(self.paired_reads(one) for one in self._region(node)))
+        read = (one for one in other.reads if one in self.first and np.ptp(self.known[one].points) != 0)
+        words = [f"it does not read '{one}', as {other.key} there does" for one in read if self.first[one] not in mine]
+        pairs = [self.pairs.get(one, ("", np.inf)) for one in node.reads]
         given = [self.first[there] if apart <= self.limit else "" for there, apart in pairs]
         wanted = [self.first.get(one, "") for one in other.reads]
         held, there = ([one is None for one in each.constants] for each in (node, other))
         if _kind(node.operator) == _kind(other.operator) and all(given) and all(wanted):
-            words = f"{', '.join(node.reads)} for {', '.join(other.reads)} there"
+            text = f"{', '.join(node.reads)} for {', '.join(other.reads)} there"
             if sorted(given) == sorted(wanted) and (given != wanted or (held != there and len(held) == len(there))):
-                return [("operator lowered as another", f"its inputs are exchanged, {words}")]
-            if given != wanted and len(given) == len(wanted):
-                return [("operator lowered as another", f"it reads another value, {words}")]
-        mine = set().union(*(self.paired_reads(one) for one in self._region(node)))
-        read = (one for one in other.reads if one in self.first and np.ptp(self.known[one].points) != 0)
-        lacked = next((one for one in read if self.first[one] not in mine), None)
-        words = f"it does not read '{lacked}', as {other.key} there does"
-        return [] if lacked is None else [("operator lowered as another", words)]
+                words.append(f"its inputs are exchanged, {text}")
+            elif given != wanted and len(given) == len(wanted):
+                words.append(f"it reads another value, {text}")
+        return [("operator lowered as another", one) for one in words[:1]]
 
     def at(self, node: ComparedNode) -> InspectionFinding:
         """Say how a node differs from what reads the same in the reference."""
@@ -205,13 +205,17 @@ class PairedPrograms(PairedValues):
                 if one is None or (_kind(there.operator) in LAYOUTS and one.operator != there.operator):
                     continue
                 own = there if values is self.known else one
-                if any(_is_in(others, values.get(name)) for name in own.outputs):
+                if any(self._is_in(others, values.get(name)) for name in own.outputs):
                     continue
-                if all(_is_in(others, values[name]) for name in own.reads if name in values):
+                if all(self._is_in(others, values[name]) for name in own.reads if name in values):
                     words = f"{_called(one)} gives the elements of {there.key} of {self.reference.label}"
                     words = f"{words} in another order; {node.key} is the first that shows it."
                     return replace(_found(one, "changed layout or shift", words, proof), counterpart=there.key)
         return None
+
+    def _is_in(self, values: Mapping[str, ValueSketch], value: ValueSketch | None) -> bool:
+        """Return whether a value is among others, its elements in the same order."""
+        return value is not None and any(one.differs(value) <= ORDERED * self.limit for one in values.values())
 
     def _before(self, node: ComparedNode) -> list[ComparedNode]:
         """Return the nodes before this one that what it reads is made by."""
@@ -232,10 +236,6 @@ class PairedPrograms(PairedValues):
             for one, how in [*others.items()][:1] if all(others.values()) else ():
                 if largest_change(one, node) > ROUNDED or any("attribute" in words for _, words in how):
                     yield node, one, "; ".join(words for _, words in how)
-
-    def _in_order(self, name: str) -> bool:
-        """Return whether the reference has a value with its elements in the same order."""
-        return any(self.own[name].differs(one) <= SAME for one in self.known.values())
 
     def _elsewhere(self, node: ComparedNode, others: list[ComparedNode], proof: list[str]) -> InspectionFinding:
         """Say what parts where the two are written in other operators, between results that both have."""
@@ -308,11 +308,6 @@ def _found(node: ComparedNode, name: Name, statement: str, proof: Sequence[str])
     """Return a finding that the file is to blame for, with what happened."""
     found = InspectionFinding.at(node, "structure", "file", statement, *proof)
     return replace(found, mechanism=Mechanism(name, WORDS[name], (statement.rstrip("."),)))
-
-
-def _is_in(values: Mapping[str, ValueSketch], value: ValueSketch | None) -> bool:
-    """Return whether a value is among others, its elements in the same order."""
-    return value is not None and any(one.differs(value) <= SAME for one in values.values())
 
 
 def _called(node: ComparedNode) -> str:

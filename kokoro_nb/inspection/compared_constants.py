@@ -19,6 +19,7 @@ CHANNEL = 4  # elements of a channel from which it is told from others by their 
 FOLDED = 0.01  # of a channel's norm: what rounding to float16 does to it is below it
 
 
+@np.errstate(over="ignore")  # of numbers next to 0
 def same_constants(reference: ComparedProgram, candidate: ComparedProgram) -> bool:
     """Return whether no constant of `candidate` is of few bits, or one of the reference rounded to few.
 

@@ -19,8 +19,8 @@ LARGE = 64 * 2**20  # bytes of a model that goes through a file: a session holds
 BFLOAT16_NUMBER = 16  # of onnx.TensorProto.DataType
 
 
-def session_of(model: Any, optimised: bool = False, threads: int = 1) -> Any:
-    """Open a session of an ``onnx.ModelProto`` on the CPU.
+def session_of(model: Any, optimised: bool = False, threads: int = 1, written: str = "") -> Any:
+    """Open a session of an ``onnx.ModelProto`` on the CPU; the graph that it runs is saved under the path `written`.
 
     Raises
     ------
@@ -34,6 +34,7 @@ def session_of(model: Any, optimised: bool = False, threads: int = 1) -> Any:
         options.log_severity_level = 4
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
+        options.optimized_model_filepath = written
         levels = onnxruntime.GraphOptimizationLevel
         options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimised else levels.ORT_DISABLE_ALL
         try:
@@ -134,6 +135,15 @@ def tapped(model: Any, values: Iterable[str]) -> Any:
     known = {output.name: output for output in model.graph.output}
     put(copy.graph.output, [known.get(name, onnx.ValueInfoProto(name=name)) for name in values])
     return copy
+
+
+def optimised(model: Any) -> Any:
+    """Return a model as the runtime optimises it."""
+    import onnx
+
+    with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
+        session_of(model, optimised=True, written=file.name)
+        return onnx.load(file.name)
 
 
 def pinned(model: Any, values: Arrays) -> Any:

@@ -14,7 +14,7 @@ from kokoro_nb.inspection.node_groups import AGAIN, HEAVY, THREADS
 from kokoro_nb.inspection.node_judgement import NodeJudgement, is_finite, relative_noise
 from kokoro_nb.inspection.onnx_file import OnnxFile, TensorArrays, initialisers
 from kokoro_nb.inspection.onnx_nodes import OnnxNode, draws_inside, nodes_of
-from kokoro_nb.inspection.onnx_session import WAYS, run_session, session_of
+from kokoro_nb.inspection.onnx_session import WAYS, optimised, run_session, session_of, tapped
 from kokoro_nb.inspection.quantisation_budget import decibels
 from kokoro_nb.inspection.value_types import Arrays, Value
 from kokoro_nb.locate.rounding_bound import is_float
@@ -168,7 +168,7 @@ def whole_findings(
             if share is not None and not share <= TIMES * rounding:
                 statement = f"{what} changes the output '{one.name}' by {number(share)} of its peak."
                 proof = f"Rounding of the whole file accounts for {number(rounding)} of the peak."
-                node = _first_unlike(seen, THREADS) if share is one.threads else None
+                node = _first_unlike(seen, THREADS) if share is one.threads else _first_optimised(seen)
                 found.append(_at(node, "optimisation", statement, proof))
         if one.drawn is not None:
             drawn = "lengths are drawn" if np.isnan(one.drawn) else f"{one.drawn:.1%} of its variance is drawn"
@@ -264,6 +264,16 @@ def _at(node: OnnxNode | None, kind: str, statement: str, proof: str) -> Inspect
 
 def _first_unlike(seen: FileRun, run: str) -> OnnxNode | None:
     return next((node for node, one in seen.unlike.items() if one == run), None)
+
+
+def _first_optimised(seen: FileRun) -> OnnxNode | None:
+    """Return the first node whose result the optimised graph still has, and has otherwise."""
+    model = optimised(seen.file.model)
+    made = {name for node in model.graph.node for name in node.output}
+    names = [name for node in seen.nodes for name in node.outputs if name in made]
+    given, right = (run_session(session_of(tapped(one, names)), seen.inputs) for one in (model, seen.file.model))
+    apart = {name: relative_difference(np.asarray(given[name]), np.asarray(right[name])) for name in names}
+    return next((one for one in seen.nodes if any(apart.get(name, 0.0) > TIMES * FLOOR for name in one.outputs)), None)
 
 
 def has_halves(judgements: Sequence[NodeJudgement]) -> bool:

@@ -198,9 +198,8 @@ def lag(reference: Signal, candidate: Signal, max_lag: int) -> float:
 
     first, second = as_pair(reference, candidate)
     if not 0 <= max_lag < len(first):
-        raise InputError(
-            f"A lag of {max_lag} samples cannot be looked for in {len(first)}; give 0 to {len(first) - 1}."
-        )
+        most = len(first) - 1
+        raise InputError(f"A lag of {max_lag} samples cannot be looked for in {most + 1}; give 0 to {most}.")
     if not _finite(first, second) or not first.any() or not second.any():
         return math.nan
     lags = correlation_lags(len(second), len(first))

@@ -10,29 +10,11 @@ from kokoro_nb.findings import Finding, Verdict
 from kokoro_nb.traces.trace import Tap
 
 Kind = Literal["nonfinite", "divergence"]
-Name = Literal[
-    "one-pass variance",
-    "overflow of the dtype",
-    "too few bits",
-    "accumulated phase",
-    "padding leaking through statistics",
-    "wrong at an edge",
-    "stale memory",
-    "changed constant",
-    "changed layout or shift",
-    "changed scale",
-    "operator lowered as another",
-    "branch cut of atan2",
-    "division by zero",
-    "quantisation range",
-    "baked-in random numbers",
-    "frozen length",
-    "another shape or dtype",
-    "lost state",
-    "not supported",
-    "operators joined",
-    "unknown",
-]
+_Rounded = Literal["one-pass variance", "overflow of the dtype", "too few bits", "accumulated phase"]
+_Kept = Literal["padding leaking through statistics", "wrong at an edge", "stale memory", "lost state", "frozen length"]
+_Changed = Literal["changed constant", "changed layout or shift", "changed scale", "operator lowered as another"]
+_Other = Literal["branch cut of atan2", "division by zero", "baked-in random numbers", "another shape or dtype"]
+Name = Literal[_Rounded, _Kept, _Changed, _Other, "quantisation range", "not supported", "operators joined", "unknown"]
 NAMES: tuple[Name, ...] = get_args(Name)
 
 

@@ -206,14 +206,10 @@ class Diagnosis:
         if not self.culprits or subject is None:
             raise InputError(f"There is no operator to reproduce: {self.statement}")
         if self.method == "inspection":
-            raise InputError(
-                "The fault is in the file: `kokoro-nb inspect FILE --out DIR` writes a script that shows it."
-            )
+            raise InputError("The fault is in the file; `kokoro-nb inspect FILE --out DIR` writes what shows it.")
         if subject.reference is None:
-            raise InputError(
-                f"{self.backend} shows no operator, so that the inputs of the wrong one are not known; diagnose the "
-                "program on a backend that shows its operators."
-            )
+            hidden = f"{self.backend} shows no operator, so that the inputs of the wrong one are not known"
+            raise InputError(f"{hidden}; diagnose the program on a backend that shows its operators.")
         return write_finding_bundle(self.ranked[0], subject.candidate, subject.healthy, subject.reference, folder)
 
     def __str__(self) -> str:

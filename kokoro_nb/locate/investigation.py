@@ -149,16 +149,9 @@ def investigate(
     trace = sharing(_laid(trace, reference), reference)
     errors = judged(reference, trace)
     faults = narrowed(divergences(reference, trace, errors), runtime, candidate, reference)
-    return Investigation(
-        runtime.name,
-        reference,
-        trace,
-        _with_figures(first_nonfinite(reference, trace), faults),
-        faults,
-        errors,
-        probe_effect(past.first, trace),
-        past,
-    )
+    first = _with_figures(first_nonfinite(reference, trace), faults)
+    seen = faults, errors, probe_effect(past.first, trace), past
+    return Investigation(runtime.name, reference, trace, first, *seen)
 
 
 def _laid(trace: Trace, reference: Trace) -> Trace:

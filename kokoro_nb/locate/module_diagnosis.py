@@ -62,18 +62,8 @@ def traced_diagnosis(subject: Subject, found: Investigation, why: str = "") -> D
     verdict, statement = _concluded(found, every, lossy, output, bool(draws))
     order = {operator.name: place for place, operator in enumerate(_meaning(found).operators)}
     shown = f"{found.backend} shows {len(found.candidate.taps)} operators ({found.candidate.how})"
-    return Diagnosis(
-        found.backend,
-        "tracing",
-        why or shown,
-        verdict,
-        tuple(sorted(every, key=lambda one: order[_name(one)])),
-        statement,
-        output=output,
-        investigation=found,
-        subject=subject,
-        outputs=outputs,
-    )
+    said = "tracing", why or shown, verdict, tuple(sorted(every, key=lambda one: order[_name(one)])), statement
+    return Diagnosis(found.backend, *said, output=output, investigation=found, subject=subject, outputs=outputs)
 
 
 def _beside(stale: Mechanism, own: tuple[Mechanism, ...]) -> tuple[Mechanism, ...]:
@@ -228,19 +218,9 @@ def bisected_diagnosis(
         statement = (
             f"On {subject.runtime.name} {output}, and no part is wrong alone: try a backend that shows its operators."
         )
-    return Diagnosis(
-        subject.runtime.name,
-        "bisection",
-        why,
-        verdict,
-        culprits,
-        statement,
-        output=output,
-        investigation=traced.investigation if traced else None,
-        bisection=found,
-        subject=subject,
-        outputs=outputs,
-    )
+    said = subject.runtime.name, "bisection", why, verdict, culprits, statement
+    seen = traced.investigation if traced else None
+    return Diagnosis(*said, output=output, investigation=seen, bisection=found, subject=subject, outputs=outputs)
 
 
 def _joined(subject: Subject, search: Bisection, error: LocalError) -> Culprit:

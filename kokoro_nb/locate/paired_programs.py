@@ -58,10 +58,8 @@ def parting(
         If the two have different outputs.
     """
     if reference.outputs != candidate.outputs:
-        raise InputError(
-            f"The reference gives {', '.join(reference.outputs)} and the program {', '.join(candidate.outputs)}; "
-            "give a reference with the same outputs."
-        )
+        both = f"The reference gives {', '.join(reference.outputs)} and the program {', '.join(candidate.outputs)}"
+        raise InputError(f"{both}; give a reference with the same outputs.")
     right = reference_trace(reference, given, "eager-float64")
     own = reference_trace(candidate, inputs, "eager-float64")
     seen = {name: _valid(np.asarray(own.outputs[name]), np.asarray(value)) for name, value in right.outputs.items()}

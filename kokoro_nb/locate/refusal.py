@@ -112,13 +112,19 @@ def _distinct(candidate: Exported) -> list[Operator]:
     return list(known.values())
 
 
-def cured_refusal(subject: Subject, operator: Operator | None) -> tuple[Remedy, ...]:
+def cured_refusal(subject: Subject, operator: Operator | None, failure: Failure) -> tuple[Remedy, ...]:
     """Return what was tried so that the runtime takes the program, each measured; the first that does ends it."""
     found = with_needed_patches(subject.runtime, subject.candidate, subject.inputs)
-    return found if "pass" in [one.verdict for one in found] else (*found, *tried(subject, _tries(subject, operator)))
+    cured = "pass" in [one.verdict for one in found]
+    return found if cured else (*found, *tried(subject, _tries(subject, operator, failure)))
 
 
-def _tries(subject: Subject, operator: Operator | None) -> Iterator[Plan]:
+def _tries(subject: Subject, operator: Operator | None, failure: Failure) -> Iterator[Plan]:
+    named = re.search(r"target\.(iOS\d+)", failure.message)
+    newer = named and _with(subject.runtime, target=named[1])
+    if named and newer is not None:
+        statement = f"The file is for {named[1]} and newer systems, as the error says (minimum_deployment_target)."
+        yield "setting", f"target {named[1]}", statement, partial(subject.outputs, runtime=newer)
     if operator is None:
         yield from generic(subject)
     changed, names = subject, list[str]()
@@ -150,10 +156,16 @@ def _outputs(subject: Subject) -> Any:
 
 def with_core_operators(runtime: Any) -> Any | None:
     """Return a backend that is given PyTorch's core operators; None where it is already, or has no such setting."""
+    return _with(runtime, core_operators=True)
+
+
+def _with(runtime: Any, **setting: Any) -> Any | None:
+    """Return a backend with another setting; None where it has that already, or has no such setting."""
     if hasattr(runtime, "converter"):
-        inner = with_core_operators(runtime.converter)
+        inner = _with(runtime.converter, **setting)
         return None if inner is None else replace(runtime, converter=inner)
-    return replace(runtime, core_operators=True) if getattr(runtime, "core_operators", None) is False else None
+    ((name, value),) = setting.items()
+    return None if getattr(runtime, name, value) == value else replace(runtime, **setting)
 
 
 def supplied(exported: Exported, runtime: Backend, names: Sequence[str]) -> tuple[Exported, Any]:
@@ -204,7 +216,7 @@ def failed_diagnosis(failure: Failure, subject: Subject | None = None, remedies:
     why = f"the export failed at '{failure.rung}', so that nothing could be measured"
     operator = None if subject is None else refused_operator(subject, failure)
     if subject is None or operator is None:
-        found = () if subject is None or not remedies else cured_refusal(subject, None)
+        found = () if subject is None or not remedies else cured_refusal(subject, None, failure)
         return Diagnosis(failure.backend, "export", why, "fail", (), f"{failure}.", failure, remedies=found)
     about = {"channels": "the export stops here", "source": subject.candidate.specification.source_line(operator.name)}
     tap = reference_trace(subject.candidate, subject.inputs)[operator.name]
@@ -214,7 +226,7 @@ def failed_diagnosis(failure: Failure, subject: Subject | None = None, remedies:
     if remedies and operator.kind in RANDOM:
         cures = (with_noise_as_input(subject.runtime, subject.candidate, subject.inputs, None),)
     elif remedies:
-        cures = cured_refusal(subject, operator)
+        cures = cured_refusal(subject, operator, failure)
     line = f" at {culprit.source}" if culprit.source else ""
     statement = f"{failure.backend} refuses {operator.op} ({operator.name}){line}. {failure}."
     placed = failure.placed(operator.name, culprit.source)

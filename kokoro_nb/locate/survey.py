@@ -100,11 +100,7 @@ class SurveyRow:
 
 
 def survey(
-    module: Any,
-    inputs: Arrays,
-    backends: Sequence[str | Backend],
-    calls: int = 3,
-    folder: str | Path | None = None,
+    module: Any, inputs: Arrays, backends: Sequence[str | Backend], calls: int = 3, folder: str | Path | None = None
 ) -> tuple[SurveyRow, ...]:
     """Take `module` up the ladder of each of `backends`; what fails is a row with its error.
 
@@ -151,11 +147,5 @@ def _measure(name: str, taken: Climb, single: Climb, double: Climb) -> SurveyRow
     found = {output: compare(right, taken.outputs[output]) for output, right in single.outputs.items()}
     furthest = [*found][int(np.argmax([one.of_peak for one in found.values()]))]  # a NaN is
     given, reference, exact = (each[furthest] for each in outputs)
-    return SurveyRow(
-        name,
-        climb=taken,
-        eager32=found[furthest],
-        eager64=compare(exact, given),
-        floor=compare(exact, reference),
-        eager_seconds=fast,
-    )
+    known: dict[str, Any] = {"eager64": compare(exact, given), "floor": compare(exact, reference)}
+    return SurveyRow(name, climb=taken, eager32=found[furthest], eager_seconds=fast, **known)

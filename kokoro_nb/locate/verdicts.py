@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.errors import InputError
+from kokoro_nb.findings import Verdict
 from kokoro_nb.locate.culprit import Culprit, Mechanism, wrong_at
 from kokoro_nb.locate.local_error import Judge, LocalError, parts, uncaptured
 from kokoro_nb.locate.mechanism_rules import mechanisms
@@ -55,17 +56,9 @@ def first_nonfinite(reference: Trace | None, candidate: Trace) -> Culprit:
     tap = source or bad[0]
     lost = () if source else uncaptured(tap.operator, state, known)
     reason = "" if source else "its inputs were not captured" if lost else "its inputs are not finite either"
-    return Culprit(
-        "nonfinite",
-        "fail" if source else "unknown",
-        trace.backend,
-        tap,
-        candidates=(tap.name, *lost),
-        channels=tap.statistics.pattern,
-        upstream=tap.operator.inputs,
-        reaches_output=reaches,
-        reason=reason,
-    )
+    about: dict[str, Any] = {"channels": tap.statistics.pattern, "upstream": tap.operator.inputs, "reason": reason}
+    verdict: Verdict = "fail" if source else "unknown"
+    return Culprit("nonfinite", verdict, trace.backend, tap, (tap.name, *lost), reaches_output=reaches, **about)
 
 
 def _output_shows(trace: Trace, reference: Trace | None) -> bool | None:
@@ -161,15 +154,11 @@ def _culprit(
     upstream = judge.upstream(name)
     assert reference.meaning is not None
     call = call_of(reference.meaning, name, candidate.inputs, candidate.values)
-    return wrong_operator(
-        Evidence(error, {one: judge.value(one) for one in upstream}, call),
-        candidate.backend,
-        tap=candidate[name],
-        candidates=candidates,
-        inherited_error=_inherited(reference, error),
-        upstream=(*upstream, *(f"{CONSTANT}{one}" for one in judge.constants(name))),
-        reaches_output=_reaches(reference, candidate),
-    )
+    evidence = Evidence(error, {one: judge.value(one) for one in upstream}, call)
+    about: dict[str, Any] = {"candidates": candidates, "inherited_error": _inherited(reference, error)}
+    about["upstream"] = (*upstream, *(f"{CONSTANT}{one}" for one in judge.constants(name)))
+    about["reaches_output"] = _reaches(reference, candidate)
+    return wrong_operator(evidence, candidate.backend, tap=candidate[name], **about)
 
 
 def wrong_operator(evidence: Evidence, backend: str, **about: Any) -> Culprit:

@@ -97,21 +97,12 @@ class Case:
         """Return `frames`, or as many as there are; refuse what the utterance does not have."""
         frames = self.frames if frames is None else frames
         if not 1 <= frames <= self.frames:
-            raise InputError(
-                f"Frames 0 to {frames} do not exist, the utterance has {self.frames}; "
-                "choose fewer, or give a longer text."
-            )
+            have = f"Frames 0 to {frames} do not exist, the utterance has {self.frames}"
+            raise InputError(f"{have}; choose fewer, or give a longer text.")
         return frames
 
 
-def capture(
-    kokoro: Kokoro,
-    text: str,
-    voice: str = "",
-    speed: float = 1.0,
-    seed: int = 0,
-    g2p: G2P = "auto",
-) -> Case:
+def capture(kokoro: Kokoro, text: str, voice: str = "", speed: float = 1.0, seed: int = 0, g2p: G2P = "auto") -> Case:
     """Speak `text` with the unpatched model and record the values at each cut.
 
     The model runs its own `forward_with_tokens`; hooks read its parts, and its random draws are answered from a seeded

@@ -93,10 +93,8 @@ class _Replay(TorchFunctionMode):
             return self.noise.initial_phase.clone()
         given = self.noise.harmonic if args[0].shape[-1] == HARMONICS else self.noise.branch
         if given.shape != args[0].shape:
-            raise InputError(
-                f"The noise was drawn for {given.shape[1]} samples, the model asks for {args[0].shape[1]}; "
-                "draw it for as many frames as `asr` has."
-            )
+            asked = f"{given.shape[1]} samples, the model asks for {args[0].shape[1]}"
+            raise InputError(f"The noise was drawn for {asked}; draw it for as many frames as `asr` has.")
         return given.to(args[0].dtype)
 
 

@@ -265,10 +265,8 @@ def patched(model: nn.Module, names: str | Sequence[str] = EXPORT_PATCHES) -> It
     ordered = [name for name in PATCHES if name in names]
     again = any(model is one for one in _OPEN)  # where a patch has been at work already, it finds nothing
     if ordered and not again and not any(PATCHES[name].finds(model) for name in ordered):
-        raise InputError(
-            f"A {type(model).__name__} holds nothing that {', '.join(ordered)} would change; "
-            "give a Kokoro model or a part of one."
-        )
+        nothing = f"holds nothing that {', '.join(ordered)} would change"
+        raise InputError(f"A {type(model).__name__} {nothing}; give a Kokoro model or a part of one.")
     with ExitStack() as stack:
         _OPEN.append(model)
         stack.callback(_OPEN.remove, model)

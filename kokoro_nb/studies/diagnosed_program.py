@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from kokoro_nb.backends.base import Failure, quietly
-from kokoro_nb.backends.exported import Exported, export_program
+from kokoro_nb.backends.exported import Exported, export_program, snapshot
 from kokoro_nb.backends.signature import checked, example_inputs
 from kokoro_nb.errors import InputError, one_line
 from kokoro_nb.faults import Fault, plant
@@ -151,7 +151,7 @@ def _exported(target: str, module: Any, inputs: Mapping[str, Any], shapes: Mappi
 
     try:
         with torch.no_grad():
-            module.eval()(
+            snapshot(module)(  # whose buffers it may change
                 **{name: torch.as_tensor(x) if isinstance(x, np.ndarray) else x for name, x in inputs.items()}
             )
     except Exception as error:

@@ -4,6 +4,7 @@ import pytest
 from torch import nn
 
 from kokoro_nb.backends import BACKENDS
+from kokoro_nb.backends.base import absence
 
 
 class Of(nn.Module):
@@ -35,7 +36,12 @@ class Layers(nn.Sequential):
         return super().forward(x)
 
 
-def present(name):
+def present(name, reason=lambda backend: backend.available()):
     """Return the backend of that name; skip the test where it is absent."""
-    reason = BACKENDS[name].available()
-    return BACKENDS[name] if reason is None else pytest.skip(reason)
+    absent = reason(BACKENDS[name])
+    return BACKENDS[name] if absent is None else pytest.skip(absent)
+
+
+def here(name):
+    """Return the backend of that name; skip the test where it is absent or cannot run its programs."""
+    return present(name, absence)

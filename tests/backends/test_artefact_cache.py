@@ -1,20 +1,25 @@
-"""What is found again and what is made anew, by a backend that writes a text and needs no runtime."""
+"""What is found again and what is made anew, by a backend that writes a text and needs no runtime; its operators."""
 
+import ctypes
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ClassVar
 
+import psutil
 import pytest
 import torch
 from torch import nn
 
 from kokoro_nb import cache_keys
-from kokoro_nb.backends.artefacts import FileBackend, artefact_folder
-from kokoro_nb.backends.base import META, TAPS, Failure, on_rung
+from kokoro_nb.backends import artefacts
+from kokoro_nb.backends.artefacts import FileBackend, artefact_folder, give_back_memory
+from kokoro_nb.backends.base import META, Failure, on_rung
 from kokoro_nb.backends.exported import export_program
+from kokoro_nb.backends.taps import TAPS, TapMap, read_taps, write_taps
 from kokoro_nb.errors import InputError
 from kokoro_nb.storage import read_json, write_json
+from kokoro_nb.traces.operators import Operator
 
 
 class Doubled(nn.Module):
@@ -51,6 +56,8 @@ class Text(FileBackend):
             if self.fails:
                 raise RuntimeError("no such operator")
             path.write_text(self.option)
+            (path.parent / "more").mkdir()
+            (path.parent / "more" / "data").write_text("data")
         WRITTEN.append(self.option)
 
     def load(self, artifact):
@@ -72,22 +79,15 @@ def _nothing_written():
 
 
 def test_what_was_made_is_found_again_with_its_seconds(exported, tmp_path):
-    first = Text().export(exported, X, tmp_path)
-    again = Text().export(exported, X, tmp_path)
+    first, again = (Text().export(exported, X, tmp_path) for _ in range(2))
     assert WRITTEN == ["plain"]
     assert (first.cached, again.cached) == (False, True)
     assert first.seconds == again.seconds
     assert set(first.seconds) == {"exported", "lowered"}
-    assert first.path == again.path == tmp_path / first.path.parent.name / "model.txt"
-    assert first.path.read_text() == "plain"
-    assert (first.path.parent / TAPS).exists()
+    assert first.path == again.path
+    assert first.size == len("plain") + len("data")
     meta = read_json(first.path.with_name(META), "meta")
-    assert first.path.parent.name == f"text-{meta['key'][:16]}"
-    assert len(meta["key"]) == 64
-    assert meta["weights"] == ["made up"]
-    assert set(meta["files"]) == {"model.txt", TAPS}
-    assert set(meta["versions"]) == {"torch", "numpy"}
-    assert (meta["schema"], meta["backend"], meta["options"]) == (3, "text", {"option": "plain"})
+    assert (meta["weights"], set(meta["versions"])) == (["made up"], {"torch", "numpy"})
 
 
 def test_all_that_decides_a_file_is_in_its_key(exported, tmp_path, monkeypatch):
@@ -108,7 +108,7 @@ def test_all_that_decides_a_file_is_in_its_key(exported, tmp_path, monkeypatch):
     [
         lambda place: (place / "model.txt").write_text("plaid"),
         lambda place: (place / META).write_text("{"),
-        lambda place: write_json(place / META, read_json(place / META, "meta") | {"files": {}}),
+        lambda place: (place / "more" / "data").unlink(),
         lambda place: write_json(place / META, read_json(place / META, "meta") | {"options": {"option": "other"}}),
     ],
 )
@@ -172,3 +172,47 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(exported, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"Cannot write .*; choose a folder that can be written"):
         Text().export(exported, X, tmp_path / "file" / "below")
+
+
+def test_memory_is_given_back_after_a_large_export_was_made(exported, tmp_path, monkeypatch):
+    given = []
+    monkeypatch.setattr(artefacts, "give_back_memory", lambda: given.append(None))
+    monkeypatch.setattr(artefacts, "LARGE", Text().export(exported, X, tmp_path / "small").size - 1)
+    assert given == []
+    for _ in range(2):
+        Text().export(exported, X, tmp_path / "large")
+    assert len(given) == 1, "the second comes from the cache"
+
+
+def test_freed_memory_goes_back_to_the_system():
+    if not hasattr(ctypes.CDLL(None), "malloc_trim"):
+        pytest.skip("this C library gives it back by itself, or not at all")
+    held = [bytearray(100_000) for _ in range(4000)]  # below what is given back at once
+    last, before = bytearray(100_000), psutil.Process().memory_info().rss
+    held.clear()
+    give_back_memory()
+    assert before - psutil.Process().memory_info().rss > 0.9 * 4000 * 100_000
+    assert len(last) == 100_000, "what lies above the freed memory, and kept it"
+
+
+OPERATORS = (
+    Operator("encoder:split", "aten.split.Tensor[1]", "encoder", ("input:x", "constant:w"), (1, 2), "float32"),
+    Operator(":sum", "aten.sum.default", "", ("encoder:split",), (), "int64"),
+)
+
+
+@pytest.fixture
+def taps():
+    return TapMap(OPERATORS, {"encoder:split": [3, "split_1", -1]})
+
+
+def test_what_is_written_is_read(taps, tmp_path):
+    write_taps(tmp_path / TAPS, taps)
+    assert read_taps(tmp_path) == taps
+
+
+@pytest.mark.parametrize("text", ['{"schema": 0}', "[]"])
+def test_a_damaged_list_of_operators_is_refused(text, tmp_path):
+    (tmp_path / TAPS).write_text(text)
+    with pytest.raises(InputError, match=r"taps\.json .*; export the artefact again"):
+        read_taps(tmp_path)

@@ -10,10 +10,12 @@ import torch
 from torch import nn
 
 from kokoro_nb.backends import BACKENDS
-from kokoro_nb.backends.base import Artifact, Failure, absence
+from kokoro_nb.backends import backend as get_backend
+from kokoro_nb.backends.base import Artifact, Failure
 from kokoro_nb.backends.exported import Exported, content, export_program
 from kokoro_nb.errors import InputError
-from tests.backends.small import First, Layers, Of, present
+from kokoro_nb.run_apart import run_apart
+from tests.backends.small import First, Layers, Of, here, present
 
 
 class Lookup(nn.Module):
@@ -101,8 +103,7 @@ def _named(names):
 
 @pytest.fixture(scope="module", params=_named(BACKENDS))
 def backend(request):
-    reason = absence(request.param)
-    return request.param if reason is None else pytest.skip(reason)
+    return here(request.param.name)
 
 
 one_of_each_code = pytest.mark.parametrize("backend", _named(CODES), indirect=True, scope="module")
@@ -260,26 +261,6 @@ def test_refuses_to_export_what_does_not_fit_or_fails_by_itself(backend, tmp_pat
         backend.load(failure)
 
 
-@pytest.mark.parametrize("backend", _named([*CODES, "coreml-reference-trace"]), indirect=True, scope="module")
-def test_the_first_call_of_a_module_that_keeps_state(backend, tmp_path):
-    class Counting(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.register_buffer("count", torch.zeros(1))
-
-        def forward(self, x):
-            self.count.add_(1)
-            return x + self.count
-
-    inputs = {"x": torch.zeros(3)}
-    made = backend.export(Counting(), inputs, tmp_path)
-    if isinstance(made, Failure):
-        assert "State model is supported only >= iOS18" in made.message
-    else:
-        calls = 2 if backend.name == "coreml-reference-trace" else 1  # a trace is a call
-        np.testing.assert_array_equal(backend.load(made).run(inputs)["output"], np.full(3, calls, "float32"))
-
-
 @one_of_each_code
 def test_leaves_what_it_exports_as_it_was_and_loads_nothing_else(backend, artefact, exported):
     module = CASES["norm"].module.train()
@@ -316,3 +297,15 @@ def test_an_error_on_the_runtime_carries_what_the_runtime_printed(backend, progr
     told = " ".join([str(caught.value), *getattr(caught.value, "__notes__", ())])
     assert "ind" in told
     assert re.search(r"range|bound|200 (>= weight.size\(0\) 10|is larger than input dim)", told)
+
+
+def test_a_backend_is_found_by_name_and_another_name_is_refused():
+    assert get_backend("coreml-reference-float16") is BACKENDS["coreml-reference"]
+    with pytest.raises(InputError, match="no backend 'onnx'; the backends are eager, eager-float64, onnxruntime"):
+        get_backend("onnx")
+
+
+def test_importing_them_loads_no_runtime_and_not_torch():
+    heavy = "('torch', 'onnx', 'onnxruntime', 'executorch', 'tvm', 'coremltools', 'kokoro')"
+    code = f"import sys, kokoro_nb.backends, kokoro_nb.backends.ladder; print([m for m in {heavy} if m in sys.modules])"
+    assert run_apart(["-c", code]).stdout.strip() == "[]"

@@ -1,15 +1,20 @@
-import subprocess
-import sys
+"""What `torch.export` makes of a module: content, copies, names of inputs and outputs."""
+
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import weight_norm
 
+from kokoro_nb import patch_registry
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.eager import Eager
-from kokoro_nb.backends.exported import Exported, as_exported, export_program
+from kokoro_nb.backends.exported import Exported, as_exported, export_program, snapshot, state, wrote
+from kokoro_nb.backends.signature import call_arguments, checked, example_inputs, named_outputs, specs
 from kokoro_nb.errors import InputError
+from kokoro_nb.run_apart import run_apart
 from tests.backends.small import Of
 
 X = torch.linspace(-1, 1, 12).reshape(1, 3, 4)
@@ -62,7 +67,7 @@ def test_content_is_the_same_in_another_process_and_folder(tmp_path):
         "torch.manual_seed(0);"
         "print(export_program(torch.nn.GRU(2, 2), {'input': torch.zeros(2, 1, 2)}).content)"
     )
-    result = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    result = run_apart(["-c", code], folder=tmp_path)
     torch.manual_seed(0)
     assert export_program(nn.GRU(2, 2), {"input": torch.zeros(2, 1, 2)}).content == result.stdout.strip()
 
@@ -102,10 +107,136 @@ def test_a_module_that_writes_to_its_input_gives_its_caller_the_output_alone():
     np.testing.assert_allclose(made.specification.run({"x": X.numpy()})["output"], 2 * (X.numpy() + 1), rtol=1e-6)
 
 
-def test_a_module_may_write_to_what_it_made():
-    def fill(x):
-        y = torch.zeros(4)
-        y[:2] = x[0, 0, :2]
-        return y
+class Windowed(nn.Module):
+    """Holds a tensor that is neither parameter nor buffer, as Kokoro's TorchSTFT does."""
 
-    assert isinstance(export_program(Of(fill), {"x": X}), Exported)
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(3, 3)
+        self.window = torch.hann_window(3)
+        self.ids = torch.arange(3)
+
+    def forward(self, x):
+        return self.lstm(x)[0] * self.window + torch.tensor(1 / 3)
+
+
+def test_a_weight_norm_that_has_run_can_be_copied():
+    module = weight_norm(nn.Conv1d(2, 2, 1))
+    module(torch.zeros(1, 2, 3))  # leaves a weight with a gradient behind, which copy.deepcopy refuses
+    twin = snapshot(module)
+    x = torch.randn(1, 2, 3)
+    torch.testing.assert_close(twin(x), module(x), rtol=0, atol=0)
+    assert all(parameter.requires_grad for parameter in twin.parameters()), "what is exported is the user's module"
+    assert all(parameter.requires_grad for parameter in module.parameters())
+
+
+def test_eager_float64_computes_in_float64_throughout():
+    module, x = Windowed(), torch.randn(4, 1, 3)
+    backend = Eager("eager-float64", double=True)
+    output = backend.load(backend.export(module, {"x": x})).run({"x": x})["output"]
+    assert output.dtype == "float64"
+    # 1/3 made inside the forward is a float64, or the error would be 1e-8.
+    twin = snapshot(module, double=True)
+    with torch.no_grad():
+        exact = twin.lstm(x.double())[0] * twin.window + torch.tensor(1 / 3, dtype=torch.float64)
+    assert abs(output - exact.numpy()).max() < 1e-15
+    assert torch.get_default_dtype() == torch.float32
+
+
+@pytest.mark.parametrize("rebind", [False, True])
+def test_state_that_is_written_is_noticed(rebind):
+    module = nn.BatchNorm1d(2)
+    before = state(module)
+    assert not wrote(before, state(module))
+    if rebind:
+        module.running_mean = module.running_mean + 1
+    else:
+        module.running_mean.add_(1)
+    assert wrote(before, state(module))
+
+
+def test_eager_runs_under_the_patches_that_were_on_at_its_export(monkeypatch):
+    on = ["floor_phase"]
+
+    @contextmanager
+    def within(names):
+        before, on[:] = list(on), names
+        yield
+        on[:] = before
+
+    monkeypatch.setattr(patch_registry, "_CATALOGUES", [(lambda: tuple(on), within)])
+
+    x = torch.zeros(1)
+    backend = Eager("eager")
+    program = backend.load(backend.export(Of(lambda x: x + len(on)), {"x": x}))
+    on.clear()
+    assert program.run({"x": x})["output"] == 1
+    assert on == []
+
+
+class Optional(nn.Module):
+    def forward(self, x, scale=None, *, shift=None):
+        return x if shift is None else x + shift
+
+
+class Variadic(nn.Module):
+    def forward(self, *args):
+        return args[0] - args[1]
+
+
+class Keywords(nn.Module):
+    def forward(self, **kwargs):
+        return kwargs["a"] - kwargs["b"]
+
+
+def test_example_inputs_are_copies_in_the_order_of_forward():
+    x = torch.zeros(2)
+    arrays = example_inputs(Optional(), {"shift": x, "x": x})
+    assert list(arrays) == ["x", "shift"]
+    arrays["x"] += 1
+    assert x.sum() == 0
+    assert arrays["shift"].sum() == 0
+
+
+@pytest.mark.parametrize(("module", "names"), [(Optional(), ("x", "shift")), (Variadic(), "ab"), (Keywords(), "ab")])
+def test_any_kind_of_forward_can_be_called(module, names):
+    tensors = {name: torch.tensor([float(i)]) for i, name in enumerate(names)}
+    arrays = example_inputs(module, tensors)
+    args, kwargs = call_arguments(module, {name: torch.from_numpy(array) for name, array in arrays.items()})
+    assert module(*args, **kwargs).abs() == 1
+
+
+def test_what_is_no_module_is_refused():
+    with pytest.raises(InputError, match=r"a str cannot be exported; give a torch\.nn\.Module"):
+        example_inputs("decoder", {})
+
+
+def test_a_float64_array_stands_for_float32_only_where_it_is_computed_in_float64():
+    expected = specs({"x": np.zeros(2, "float32")})
+    assert checked({"x": np.zeros(2)}, expected, double=True)["x"].dtype == np.float64
+    with pytest.raises(InputError, match="is float64, but the program was exported for float32"):
+        checked({"x": np.zeros(2)}, expected)
+
+
+def test_outputs_are_named_by_what_was_returned():
+    y = np.zeros(1)
+    assert list(named_outputs(y)) == ["output"]
+    assert list(named_outputs((y,))) == ["output_0"]
+    assert list(named_outputs([y, y])) == ["output_0", "output_1"]
+    assert list(named_outputs({"mel": y, "f0": y})) == ["mel", "f0"]
+    assert list(named_outputs({"mel": y, "f0": y}, ("a", "b"))) == ["a", "b"]
+    assert list(named_outputs(y, ("audio",))) == ["audio"]
+
+
+@pytest.mark.parametrize("declared", [("a",), ("a", "a"), "ab"])
+def test_declared_names_must_be_one_each(declared):
+    with pytest.raises(InputError, match=r"returns 2 output\(s\); give one name, each different"):
+        named_outputs((np.zeros(1), np.zeros(1)), declared)
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"), [(None, "a NoneType"), ((np.zeros(1), 3), "'output_1' is an int"), ((), "returns nothing")]
+)
+def test_what_is_no_tensor_is_refused(value, sentence):
+    with pytest.raises(InputError, match=sentence):
+        named_outputs(value)

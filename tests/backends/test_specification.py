@@ -7,8 +7,6 @@ from torch.nn import functional as F
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.segment import output_of, result_nodes, with_outputs
 from kokoro_nb.backends.specification import Specification
-from kokoro_nb.errors import InputError
-from kokoro_nb.faults import Fault, plant
 from tests.backends.small import Of
 
 
@@ -60,22 +58,8 @@ def specification(exported):
 def _values(specification, double=False, inputs=None):
     """Run it and return outputs and every result as arrays."""
     found = {}
-    outputs = specification.run(
-        inputs or {"x": X.numpy()}, lambda name, value: found.update({name: value.clone()}), double
-    )
+    outputs = specification.run(inputs or {"x": X.numpy()}, lambda name, one: found.update({name: one.clone()}), double)
     return outputs, {name: value.numpy() for name, value in found.items()}
-
-
-def test_names_are_module_path_operator_and_ordinal(specification):
-    names = [operator.name for operator in specification.operators]
-    assert len(set(names)) == len(names)
-    paths = {operator.module_path for operator in specification.operators}
-    assert paths == {"", "blocks.0", "blocks.0.conv", "blocks.0.norm", "blocks.1", "blocks.1.conv", "blocks.1.norm"}
-    for operator in specification.operators:
-        assert operator.name.startswith(f"{operator.module_path}:{operator.op.split('.')[1]}")
-    assert "blocks.1.norm:instance_norm" in names
-    assert [name for name in names if name.startswith(":clone")] == [":clone", ":clone#2"]
-    assert not [operator.op for operator in specification.operators if operator.kind.endswith("_")], "writes in place"
 
 
 def test_an_operator_says_what_it_is_computed_from(specification):
@@ -97,15 +81,6 @@ def test_a_number_that_is_read_out_of_a_tensor_stands_for_what_it_is_read_from()
     assert [one.name for one in operators if one.name == ":item"] == []
     (product,) = [one for one in operators if one.name == ":mul"]
     assert product.inputs == ("input:x", ":add")
-
-
-def test_of_several_results_each_is_an_operator(specification):
-    known = {operator.name: operator for operator in specification.operators}
-    tail, value, place = (known[name] for name in (":split_with_sizes", ":max", ":max#2"))
-    assert (tail.op, tail.shape) == ("aten.split_with_sizes.default[1]", (1, 3, 6))
-    assert tail.inputs == ("blocks.1:leaky_relu",)
-    assert (value.op, value.dtype) == ("aten.max.dim[0]", "float32")
-    assert (place.op, place.dtype) == ("aten.max.dim[1]", "int64")
 
 
 def test_the_run_equals_the_module_bit_for_bit(specification, exported):
@@ -166,17 +141,6 @@ def test_recomputing_an_operator_on_its_captured_inputs(specification):
         np.testing.assert_allclose(values[operator.name], exact, rtol=1e-5, atol=1e-6)
 
 
-def test_what_was_captured_counts_and_not_what_should_have_been(specification):
-    _, values = _values(specification)
-    false = np.full((1, 4, 6), 2.0, np.float32)
-    result = specification.recompute("blocks.1:leaky_relu", {"x": X}, values | {"blocks.1.norm:instance_norm": -false})
-    np.testing.assert_allclose(result, -0.2 * np.ones((1, 4, 6)), rtol=1e-15)
-    own = values | {"blocks.1:leaky_relu": false}  # its own result is no input of it
-    np.testing.assert_allclose(
-        specification.recompute("blocks.1:leaky_relu", {"x": X}, own), values["blocks.1:leaky_relu"], rtol=1e-6
-    )
-
-
 def test_what_was_not_captured_is_computed_first(specification, exported):
     known = {"blocks.0.conv:conv1d": np.random.default_rng(0).standard_normal((1, 4, 6)).astype(np.float32)}
     result = specification.recompute("blocks.1.conv:conv1d", {"x": X}, known)
@@ -221,11 +185,6 @@ def test_what_was_captured_is_viewed_in_the_order_of_the_program_s_memory():
         np.testing.assert_allclose(found, outputs["output"], rtol=1e-5)
 
 
-def test_an_unknown_operator_is_refused(specification):
-    with pytest.raises(InputError, match="no operator 'conv1d'"):
-        specification.recompute("conv1d", {"x": X}, {})
-
-
 class Everything(nn.Module):
     """Operators that PyTorch takes apart, each into several."""
 
@@ -239,13 +198,9 @@ class Everything(nn.Module):
         self.table = nn.Embedding(5, length)
 
     def forward(self, x, ids):
-        y = self.group(self.layer(self.instance(self.batch(x))))
-        y = F.gelu(y, approximate="tanh") + F.silu(y) + F.elu(y) + F.softplus(y) + F.hardtanh(y)
-        y = self.up(self.linear(y)) + self.table(ids).sum(-1, keepdim=True)
-        y = y + self.attention(y, y, y)[0]
-        y = F.softmax(y, -1) + y.std(-1, keepdim=True) + torch.cumsum(y, -1)
-        y = F.interpolate(y, scale_factor=2.0, mode="linear")
-        y = torch.flip(F.avg_pool1d(F.pad(y, (1, 1), mode="replicate"), 2), [1]) + torch.roll(y, 1, -1).mean()
+        y = self.up(self.linear(self.group(self.layer(self.instance(self.batch(x)))))) + self.table(ids).mean()
+        y = y + self.attention(y, y, y)[0] + F.gelu(y, approximate="tanh") + F.silu(y) + F.hardtanh(y)
+        y = F.softmax(y, -1) + y.std(-1, keepdim=True) + F.interpolate(y, scale_factor=2.0, mode="linear")[..., ::2]
         y = torch.atan2(y, y + 1) + torch.remainder(y, 1) + torch.logsumexp(y, -1, keepdim=True)
         y = y.clone()
         y[:, :1] *= 0.5
@@ -265,38 +220,10 @@ def test_results_are_found_again_in_the_core_operators():
     changed = Specification(core, specification.inputs, specification.outputs, specification)
     _, found = _values(changed, inputs=arrays)
     assert set(found) == set(results)
-    assert len(core.graph.nodes) > len(specification.program.graph.nodes) + 20
+    assert len(core.graph.nodes) > len(specification.program.graph.nodes) + 10
     assert {operator.name for operator in specification.operators} == set(results)  # each of a write in place, too
     for name, value in found.items():
         np.testing.assert_allclose(value, values[name], rtol=1e-4, atol=1e-5)
-
-
-def test_results_of_a_program_are_its_own_nodes(specification):
-    results = specification.results(specification.program.graph.nodes)
-    assert list(results) == [operator.name for operator in specification.operators]
-    assert all(specification.source_of(node) == name for name, node in results.items())
-    known = {node.name: node for node in specification.program.graph.nodes}
-    (split,) = (node for node in known.values() if str(node.target) == "aten.split_with_sizes.default")
-    (largest,) = (node for node in known.values() if str(node.target) == "aten.max.dim")
-    (conv, _) = (node for node in known.values() if str(node.target) == "aten.conv1d.default")
-    assert specification.sources_of(split, 2) == [None, ":split_with_sizes"]  # the first one is read by nobody
-    assert specification.sources_of(largest, 2) == [":max", ":max#2"]
-    assert specification.sources_of(conv, 1) == ["blocks.0.conv:conv1d"]
-
-
-def test_a_changed_program_goes_by_the_names_of_the_healthy_one(exported, specification):
-    name = "blocks.0.norm:instance_norm"
-    changed = plant(plant(exported, Fault("scaled", name)), Fault("sign_flip", ":sin")).specification
-    assert changed.named_by is specification
-    assert changed.operators == specification.operators
-    _, healthy = _values(specification)
-    _, faulty = _values(changed)
-    np.testing.assert_allclose(faulty[name], 1.01 * healthy[name], rtol=1e-6)
-    expected = specification.recompute(":sin", {"x": X}, faulty)
-    np.testing.assert_allclose(faulty[":sin"], -expected, rtol=1e-6)
-    np.testing.assert_array_equal(faulty["blocks.0.conv:conv1d"], healthy["blocks.0.conv:conv1d"])
-    # what the operators mean is what they meant before the fault
-    np.testing.assert_array_equal(changed.recompute(":sin", {"x": X}, faulty), expected)
 
 
 def test_of_a_write_to_a_part_each_operator_is_found_again_in_a_copy_of_the_graph():

@@ -7,12 +7,13 @@ from torch import nn
 from torch.nn import functional as F
 
 from kokoro_nb.backends import BACKENDS
-from kokoro_nb.backends.base import Artifact, absence
+from kokoro_nb.backends.base import Artifact
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.traces.operators import CONSTANT
 from kokoro_nb.traces.statistics import describe
 from kokoro_nb.traces.trace import Trace
+from tests.backends.small import here
 
 
 class Norm(nn.Module):
@@ -79,14 +80,9 @@ def loaded(exported, tmp_path_factory):
     return get
 
 
-def _here(backend):
-    reason = absence(backend)
-    return backend if reason is None else pytest.skip(reason)
-
-
 @pytest.fixture(params=[pytest.param(n, marks=[pytest.mark.slow] * (n == "aot-inductor")) for n in BACKENDS])
 def backend(request):
-    return _here(BACKENDS[request.param])
+    return here(request.param)
 
 
 # ExecuTorch traces in a process of its own, which takes 8 s to start: one trace is enough for every day. AOTInductor
@@ -96,7 +92,7 @@ OWN_PROCESS = ("executorch-portable", "executorch-xnnpack", "aot-inductor")
 
 @pytest.fixture(params=[pytest.param(n, marks=[pytest.mark.slow] * (n in OWN_PROCESS)) for n in BACKENDS])
 def traceable(request):
-    return _here(BACKENDS[request.param])
+    return here(request.param)
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +132,7 @@ def test_every_operator_is_captured_or_missing_and_the_answer_is_the_same(backen
 
 @pytest.mark.parametrize("name", [pytest.param("aot-inductor", marks=pytest.mark.slow), "onnxruntime-qnn", "tvm"])
 def test_a_runtime_that_shows_nothing_inside_has_no_taps(name, traced):
-    assert traced(_here(BACKENDS[name])).taps == ()
+    assert traced(here(name)).taps == ()
 
 
 def test_statistics_are_those_of_the_values(backend, traced):
@@ -185,7 +181,7 @@ def _far(exported, trace):
 
 @pytest.mark.parametrize("name", TRANSPARENT)
 def test_what_is_captured_is_what_the_operator_computes(name, traced, exported):
-    trace = traced(_here(BACKENDS[name]))
+    trace = traced(here(name))
     views = ("split", "chunk", "transpose", "permute", "view", "unsqueeze")
     computing = [
         operator.name
@@ -210,7 +206,7 @@ def test_a_linear_layer_and_a_convolution_keep_apart_in_tvm(tmp_path):
         def forward(self, x):
             return self.lv2(self.lv1(self.lv(x))) + self.lv(self.lv1(x))
 
-    backend, inputs = _here(BACKENDS["tvm-unfused"]), {"x": torch.randn(1, 6, 6)}
+    backend, inputs = here("tvm-unfused"), {"x": torch.randn(1, 6, 6)}
     pair = export_program(Pair(), inputs)
     trace = backend.load(backend.export(pair, inputs, tmp_path)).trace(inputs, keep="full")
     assert {"lv:linear", "lv:linear#2", "lv1:conv1d", "lv1:conv1d#2", "lv2:linear"} <= {*trace.values}

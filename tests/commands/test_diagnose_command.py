@@ -9,8 +9,10 @@ import torch
 
 from kokoro_nb import inspection
 from kokoro_nb.__main__ import main
-from kokoro_nb.backends.base import quietly
+from kokoro_nb.backends.base import Failure, quietly
+from kokoro_nb.backends.ladder import Climb
 from kokoro_nb.locate import Diagnosis
+from kokoro_nb.locate.survey import SurveyRow
 from kokoro_nb.traces.record import checked_record
 from tests.faults.artefact_files import edit_onnx_weight
 
@@ -75,7 +77,7 @@ def test_a_planted_fault_is_named_shown_and_exit_status_1(net, tmp_path, capsys)
     assert [one["verdict"] for one in found["operators"]] == ["pass", "pass", "fail", "pass"]
     assert (found["outputs"][0]["verdict"], len(found["outputs"][0]["sample"])) == ("fail", 12)
     assert ":exp is the first operator that is wrong" in (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert {"repro.py", "case.py", "runner.py", "REPORT.md"} <= {path.name for path in (tmp_path / "bundle").iterdir()}
+    assert {"repro.py", "REPORT.md"} <= {path.name for path in (tmp_path / "bundle").iterdir()}
 
 
 def _other(features, seed):
@@ -199,3 +201,16 @@ def test_what_cures_it_is_tried_unless_it_is_not_wanted(net, capsys, tmp_path):
     assert "remedy: :atan2 is written in another form" in capsys.readouterr().out
     assert main([*arguments, "--no-remedies"]) == 1
     assert "remedy: None tried." in capsys.readouterr().out
+
+
+def test_a_survey_is_a_table_and_a_record(net, capsys, monkeypatch):
+    arguments = ["survey", f"{net}example", "--backends", "eager", "onnxruntime", "--json"]
+    assert main(arguments) == 0
+    found = checked_record(json.loads(capsys.readouterr().out), "survey/1", "It")["backends"]
+    assert [(one["backend"], one["outcome"]) for one in found] == [("eager", "runs"), ("onnxruntime", "runs")]
+    assert 0 <= found[1]["to eager (of peak)"] < 1e-5
+    fallen = SurveyRow("tvm", climb=Climb("tvm", Failure("tvm", "lowered", "Error", "no such operator")))
+    monkeypatch.setattr("kokoro_nb.locate.survey.survey", lambda *_: (fallen,))
+    assert main(arguments[:-1]) == 1
+    assert "tvm      failed when lowered: Error: no such operator" in capsys.readouterr().out
+    assert main([*arguments[:3], "onyx"]) == 2

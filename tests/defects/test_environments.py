@@ -5,13 +5,7 @@ import sys
 import pytest
 
 from kokoro_nb.defects import defect, repro
-from kokoro_nb.defects.environments import (
-    ComparedDefect,
-    DefectOutcome,
-    Environment,
-    compare_environments,
-    environment,
-)
+from kokoro_nb.defects.environments import ComparedDefect, DefectOutcome, Environment, compare_environments, environment
 from kokoro_nb.defects.other_environment import MARK
 from kokoro_nb.errors import InputError
 

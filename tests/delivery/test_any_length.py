@@ -1,15 +1,19 @@
-"""The two stages with programs that take any length, against the unpatched model on the same noise."""
+"""Programs that take any length, against the unpatched model on the same noise; a small one by itself."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from kokoro_nb.__main__ import main
+from kokoro_nb.backends.base import quietly
+from kokoro_nb.backends.executorch import DELEGATES
 from kokoro_nb.delivery import any_length
 from kokoro_nb.delivery.contract import read_contract
 from kokoro_nb.delivery.export import Delivery, deliver
+from kokoro_nb.delivery.open_programs import lowered_program, open_program
 from kokoro_nb.delivery.pipeline import TwoStages
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.case import capture
@@ -72,23 +76,6 @@ def test_the_audio_of_any_text_is_the_models(speaker, shallow, text):
         assert compare(expected, audio).of_peak <= 1e-4
 
 
-def test_nothing_is_computed_behind_the_text(speaker, monkeypatch):
-    sizes, run = {}, speaker.run
-
-    def noted(part, known):
-        sizes[part] = {name: value.shape for name, value in known.items()}
-        return run(part, known)
-
-    monkeypatch.setattr(speaker, "run", noted)
-    (piece,) = speaker.pieces("Hello world.")
-    frames = int(piece.durations.sum())
-    assert sizes["duration"]["ids"] == (1, len(piece.symbols) + 2)
-    assert sizes["prosody"]["en"][2] == frames
-    assert sizes["decoder"]["asr"][2] == frames
-    assert speaker.bucket(50) == ("", 50)
-    assert piece.audio.shape == (600 * frames,)
-
-
 def test_what_is_left_closed_takes_no_other_length(shallow, tmp_path, monkeypatch):
     axes = {name: each for name, each in any_length.AXES.items() if name != "asr"}
     monkeypatch.setattr(any_length, "AXES", axes)
@@ -129,7 +116,6 @@ def test_what_is_longer_than_the_decoder_takes_is_cut(shallow, tmp_path, monkeyp
     [
         ({"backend": "executorch-portable"}, "A decoder for executorch-portable takes one length alone; give its buck"),
         ({"backend": "onnxruntime", "host": "tvm"}, "Before the decoder tvm takes one length alone; host it on onnx"),
-        ({"backend": "executorch-xnnpack"}, "Before the decoder executorch-xnnpack takes one length alone; host it"),
     ],
 )
 def test_other_runtimes_are_refused(shallow, tmp_path, settings, sentence):
@@ -141,10 +127,8 @@ def test_other_runtimes_are_refused(shallow, tmp_path, settings, sentence):
 @pytest.mark.parametrize(
     ("options", "buckets"),
     [
-        ((), {}),
         (("--seconds", "1"), {"1s": 40}),
         (("--backend", "tvm"), {"3s": 120, "10s": 400, "45s": 1800}),
-        (("--backend", "executorch-xnnpack"), {}),
         (("--backend", "executorch-xnnpack", "--seconds", "1", "--any-length"), {}),
     ],
 )
@@ -161,3 +145,48 @@ def test_the_command_takes_any_length_unless_sizes_are_given(tmp_path, monkeypat
     options = ["--weights", "narrow", "--any-length", "--tokens", "12"]
     assert main(["deliver", str(tmp_path / "made"), *options]) == 2
     assert "With --any-length a text has as many tokens as the model takes" in capsys.readouterr().err
+
+
+pytest.importorskip("executorch.runtime")
+MOST = 12
+
+
+@pytest.fixture(scope="module")
+def program():
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Conv1d(2, 3, 3, padding=1), nn.LeakyReLU(), nn.Conv1d(3, 2, 5, padding=2)).eval()
+    sizes = [{2: torch.export.Dim("frames", min=2, max=MOST)}]
+    with quietly():
+        return module, open_program(module, [torch.zeros(1, 2, MOST)], sizes)
+
+
+@pytest.fixture(scope="module")
+def lowered(program):
+    with quietly():
+        return lowered_program(program[1], [DELEGATES["xnnpack"].partitioner()], {"most": MOST})
+
+
+def test_every_size_is_computed_as_in_pytorch(program, lowered, tmp_path):
+    from executorch.runtime import Runtime
+
+    path = tmp_path / "model.pte"
+    path.write_bytes(lowered)
+    with quietly():
+        loaded = Runtime.get().load_program(str(path))
+        method = loaded.load_method("forward")
+        for frames in (2, 7, MOST):
+            x = torch.randn(1, 2, frames, generator=torch.Generator().manual_seed(frames))
+            with torch.no_grad():
+                expected = program[0](x)
+            (found,) = method.execute([x])
+            assert found.shape == expected.shape
+            assert torch.allclose(found, expected, rtol=0, atol=1e-5)
+        assert loaded.load_method("most").execute([]) == [MOST]
+        with pytest.raises(RuntimeError):
+            method.execute([torch.zeros(1, 2, MOST + 1)])
+
+
+def test_a_program_of_one_size_is_refused_where_more_is_promised(program, monkeypatch):
+    monkeypatch.setattr("executorch.exir.sym_util.eval_upper_bound", lambda size: 1)
+    with quietly(), pytest.raises(InputError, match=r"Lowering narrowed an input of \[1, 2, 12\] to \[1, 1, 1\]"):
+        lowered_program(program[1], [])

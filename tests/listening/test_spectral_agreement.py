@@ -3,12 +3,7 @@
 import numpy as np
 import pytest
 
-from kokoro_nb.listening.spectrum import (
-    TRANSPARENT,
-    UNRELATED,
-    SpectralAgreement,
-    spectral_agreement,
-)
+from kokoro_nb.listening.spectrum import TRANSPARENT, UNRELATED, SpectralAgreement, spectral_agreement
 
 RATE = 24000
 TIME = np.arange(RATE) / RATE

@@ -93,11 +93,7 @@ def test_of_ordinary_numbers(kind, form, number):
     _cured(kind, form, ONE[kind, form][number], {"x": X})
 
 
-NAN_KEPT = {
-    "clamp": lambda x: x.clamp(-1.0, 2.0),
-    "relu": F.relu,
-    "min": lambda x: x.min() + x,
-}
+NAN_KEPT = {"clamp": lambda x: x.clamp(-1.0, 2.0), "relu": F.relu, "min": lambda x: x.min() + x}
 
 
 @pytest.mark.parametrize("kind", NAN_KEPT)

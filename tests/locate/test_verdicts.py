@@ -218,10 +218,7 @@ def test_a_reference_without_a_meaning_is_refused(program):
 
 
 def test_what_is_not_finite_in_the_reference_either_is_no_fault(toy, step):
-    steps = {
-        ":log": step("log.default", np.log, "input:x"),
-        ":exp": step("exp.default", np.exp, ":log"),
-    }
+    steps = {":log": step("log.default", np.log, "input:x"), ":exp": step("exp.default", np.exp, ":log")}
     program = toy(steps, inputs={"x": np.array([0, 1], np.float32)})
     with np.errstate(divide="ignore"):
         healthy = program.trace()

@@ -1,6 +1,10 @@
+"""Models by name, folder and hub cache, and their voices."""
+
 import json
 import shutil
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -8,7 +12,7 @@ from safetensors.torch import save_file
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.case import capture
 from kokoro_nb.models.kokoro import BUNDLED, PUBLISHED, load_model, reachable_weights
-from kokoro_nb.models.voices import load_voice
+from kokoro_nb.models.voices import SHAPE, SPREAD, load_voice, own_voices, read_voice, style
 
 
 @pytest.fixture
@@ -35,16 +39,6 @@ def test_the_same_seed_gives_the_same_weights_whatever_was_drawn_before(narrow):
     assert load_model("narrow", seed=1).weights.sha256 != narrow.weights.sha256
 
 
-def test_made_weights_say_so(narrow, seeded, published):
-    for kokoro in (narrow, load_model(published)):
-        assert not any(module.training for module in kokoro.model.modules())
-        assert not any(parameter.requires_grad for parameter in kokoro.model.parameters())
-    assert narrow.weights.label.startswith("narrow (random, seed 0; 3.9 M parameters; sha256 ")
-    assert seeded.weights.label.startswith("seeded (random, seed 0; 81.8 M parameters; sha256 ")
-    assert narrow.voice_file is None
-    assert narrow.default_voice == "seeded"
-
-
 def test_a_local_folder_computes_what_the_original_computes(narrow, published, expected):
     kokoro = load_model(published)
     assert (kokoro.weights.name, kokoro.weights.origin) == ("kokoro-v1_0", "local file")
@@ -52,25 +46,16 @@ def test_a_local_folder_computes_what_the_original_computes(narrow, published, e
     assert kokoro.default_voice == "af_heart"
     assert torch.equal(_audio(kokoro), expected)
     assert load_model(str(published / "kokoro-v1_0.pth")).weights == kokoro.weights
+    assert not any(module.training for module in kokoro.model.modules())
+    assert not any(parameter.requires_grad for parameter in kokoro.model.parameters())
     with pytest.raises(InputError, match=r"no voice 'af_hart' beside the weights; there are: af_heart, and 1 other\."):
         load_voice(kokoro, "af_hart")
-    with pytest.raises(InputError, match=r"no voice 'bf_emma' beside the weights; there are: af_heart, am_adam\."):
-        load_voice(kokoro, "bf_emma")
 
 
 def test_safetensors_compute_the_same(narrow, copied, expected):
     (copied / "kokoro-v1_0.pth").unlink()
     save_file({key: tensor.contiguous() for key, tensor in narrow.model.state_dict().items()}, copied / "k.safetensors")
     assert torch.equal(_audio(load_model(copied)), expected)
-
-
-def test_the_source_of_weights_finds_them_from_any_folder(published, cache_repo, tmp_path, monkeypatch):
-    cache_repo(published, "hexgrad/Kokoro-82M")
-    monkeypatch.chdir(published.parent)
-    given = ("narrow", published.name, f"{published.name}/kokoro-v1_0.pth", "hexgrad/Kokoro-82M")
-    first = [load_model(name, 3) for name in given]
-    monkeypatch.chdir(tmp_path)
-    assert [load_model(one.source, 3).weights for one in first] == [one.weights for one in first]
 
 
 def test_the_hub_cache_computes_the_same_without_a_network(published, cache_repo, expected):
@@ -82,14 +67,6 @@ def test_the_hub_cache_computes_the_same_without_a_network(published, cache_repo
     absent = r"voices/am_adm\.pt of 'test/narrow' is neither in the hub cache .* in the cache: am_adam, and 1 other\."
     with pytest.raises(InputError, match=absent):
         load_voice(kokoro, "am_adm")
-
-
-def test_without_voices_the_seeded_one_is_the_default(copied):
-    shutil.rmtree(copied / "voices")
-    kokoro = load_model(copied)
-    assert kokoro.default_voice == "seeded"
-    with pytest.raises(InputError, match="there are: none"):
-        load_voice(kokoro, "af_heart")
 
 
 def test_two_weight_files_are_refused(copied):
@@ -158,3 +135,160 @@ def test_the_chinese_variant_has_its_own_vocabulary_and_voices(copied, cache_rep
         assert kokoro.weights.sha256 == narrow.weights.sha256
         case = capture(kokoro, "Hi there.", g2p="espeak")
         assert case.tensors["ids"][0, 1:-1].tolist() == [vocab[symbol] for symbol in case.phonemes]
+
+
+@pytest.fixture
+def voice_file(tmp_path):
+    """Return a function that writes a voice file and returns its path."""
+
+    def write(content, suffix=".pt"):
+        path = tmp_path / f"voice{suffix}"
+        if suffix == ".pt":
+            torch.save(content, path)
+        else:
+            save_file(content, path)
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+def table():
+    return torch.randn(SHAPE, generator=torch.Generator().manual_seed(3))
+
+
+def test_the_stand_in_is_one_style_for_every_length(narrow):
+    voice = load_voice(narrow)
+    assert voice.shape == SHAPE
+    assert voice.dtype == torch.float32
+    assert (voice == voice[:1]).all()
+    assert 0.8 * SPREAD < voice[0].std() < 1.2 * SPREAD
+    assert torch.equal(voice, load_voice(narrow, "seeded:0"))
+    assert not torch.equal(voice, load_voice(narrow, "seeded:1"))
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".safetensors"])
+def test_a_file_is_read_as_it_is(narrow, voice_file, table, suffix):
+    path = voice_file(table if suffix == ".pt" else {"voice": table}, suffix)
+    assert torch.equal(load_voice(narrow, path), table)
+
+
+@pytest.mark.parametrize(
+    ("blend", "shares"),
+    [
+        ("seeded:1+seeded:2", (0.5, 0.5)),  # seeds, not shares
+        ("seeded:1 + seeded:2:3", (0.25, 0.75)),  # 1 / (1 + 3), 3 / (1 + 3)
+        ("seeded:1:1,seeded:2:0", (1.0, 0.0)),
+    ],
+)
+def test_a_blend_is_the_weighted_mean(narrow, voice_file, table, blend, shares):
+    none, first, second = (load_voice(narrow, f"seeded:{seed}") for seed in range(3))
+    assert torch.allclose(load_voice(narrow, blend), shares[0] * first + shares[1] * second, atol=1e-7)
+    # a share without a seed is of the first stand-in
+    assert torch.allclose(load_voice(narrow, "seeded:0.5+seeded:2:0.5"), 0.5 * none + 0.5 * second, atol=1e-7)
+    assert torch.allclose(load_voice(narrow, f"{voice_file(table)}:0.25+seeded:0.75"), 0.25 * table + 0.75 * none)
+
+
+SHARES = r"must be positive numbers; write for example a:0\.6\+b:0\.4"
+NO_NAME = r"is no name of a voice; use letters, digits and _, or the path of a \.pt file"
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("seeded:1:nan+seeded:2:1", SHARES),
+        ("seeded+am_adam:much", r"'am_adam:much' is no part of a blend; write it as name:share"),
+        ("af_heart", "The weights 'narrow' have no voice 'af_heart'; use 'seeded' or 'seeded:1'"),
+        ("seeded+", NO_NAME),
+        ("no/absent.pt", r"There is no file .*absent\.pt; check the path"),
+    ],
+)
+def test_what_is_no_voice_is_refused(narrow, name, told):
+    with pytest.raises(InputError, match=told):
+        load_voice(narrow, name)
+
+
+@pytest.mark.parametrize(
+    ("content", "suffix", "found"),
+    [
+        (torch.zeros(510, 256), ".pt", r"not torch\.float32 \(510, 256\)"),
+        ({"voice": torch.zeros(SHAPE)}, ".pt", "not dict"),
+        ({"style": torch.zeros(SHAPE)}, ".safetensors", "not NoneType"),
+    ],
+)
+def test_files_of_another_form_are_refused(narrow, voice_file, content, suffix, found):
+    with pytest.raises(
+        InputError, match=rf"one float tensor of shape \(510, 1, 256\), .*{found}; use one of the model's"
+    ):
+        load_voice(narrow, voice_file(content, suffix))
+
+
+def test_values_that_are_not_finite_are_refused(narrow, voice_file, table):
+    table[509, 0, 255] = float("-inf")
+    with pytest.raises(InputError, match=r"voice\.pt holds NaN or infinity; it is damaged, copy it again"):
+        load_voice(narrow, voice_file(table))
+
+
+def test_style_is_the_row_for_the_number_of_phonemes(table):
+    assert torch.equal(style(table, "a"), table[0])
+    assert torch.equal(style(table, "a" * 510), table[509])
+    with pytest.raises(InputError, match="A style is for 1 to 510 phonemes, not 511; split or mend the text"):
+        style(table, "a" * 511)
+
+
+def test_two_voices_and_their_blend_can_be_loaded_with_any_weights(narrow, published):
+    local, bundled = load_model(published), load_model("mini")
+    expected = {
+        "a folder": (local, ["af_heart", "am_adam", "af_heart:0.5+am_adam:0.5"]),
+        "bundled": (bundled, ["ef_espeak", "em_espeak", "ef_espeak:0.5+em_espeak:0.5"]),
+        "a hub's": (replace(local, voices=()), ["af_heart", "seeded:1", "af_heart:0.5+seeded:1:0.5"]),
+    }
+    for kokoro, names in expected.values():
+        assert own_voices(kokoro) == names
+        first, second, both = (load_voice(kokoro, name) for name in names)
+        torch.testing.assert_close(both, (first + second) / 2)
+
+
+TABLES = {
+    name: np.random.default_rng(seed).standard_normal(SHAPE).astype(np.float32)
+    for seed, name in enumerate(("af_heart", "am_adam"))
+}
+
+
+@pytest.fixture
+def voices(tmp_path):
+    path = tmp_path / "voices-v1.0.bin"
+    with path.open("wb") as stream:
+        np.savez(stream, **TABLES)
+    return path
+
+
+def test_voices_of_an_archive_and_raw_numbers(narrow, voices, tmp_path):
+    np.testing.assert_array_equal(read_voice(voices, "am_adam").numpy(), TABLES["am_adam"])
+    np.testing.assert_array_equal(load_voice(narrow, f"{voices}:af_heart").numpy(), TABLES["af_heart"])
+    expected = 0.25 * TABLES["af_heart"] + 0.75 * TABLES["am_adam"]
+    blend = load_voice(narrow, f"{voices}:af_heart+{voices}:am_adam:3")
+    np.testing.assert_allclose(blend.numpy(), expected, atol=1e-6)
+    np.savez(tmp_path / "one.npz", af_heart=TABLES["af_heart"])  # of one there is no choice
+    np.testing.assert_array_equal(load_voice(narrow, str(tmp_path / "one.npz")).numpy(), TABLES["af_heart"])
+    path = tmp_path / "am_adam.bin"
+
+    TABLES["am_adam"].astype("<f4").tofile(path)
+    np.testing.assert_array_equal(load_voice(narrow, str(path)).numpy(), TABLES["am_adam"])
+
+
+def test_a_voice_that_an_archive_does_not_have_is_refused_with_the_nearest(voices):
+    with pytest.raises(InputError, match=r"has 2 voices; write voices-v1.0.bin:af_heart, for one, or"):
+        read_voice(voices, "")
+    with pytest.raises(InputError, match=r"has no voice 'af_hart'; write voices-v1.0.bin:af_heart, for one"):
+        read_voice(voices, "af_hart")
+
+
+def test_a_file_that_was_cut_off_is_refused(voices, tmp_path):
+    whole = voices.read_bytes()
+    voices.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match="not the 522240 of one voice in float32"):
+        read_voice(voices, "af_heart")
+    np.savez(tmp_path / "objects.npz", af_heart=np.array([{}], dtype=object))
+    with pytest.raises(InputError, match="no whole archive of voices"):
+        read_voice(tmp_path / "objects.npz")

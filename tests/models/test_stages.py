@@ -1,3 +1,5 @@
+"""Stages, steps and programs put together are the model."""
+
 import inspect
 from itertools import pairwise
 
@@ -5,10 +7,21 @@ import pytest
 import torch
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models import noise, stages
+from kokoro_nb.models import model_cuts, noise, stages
+from kokoro_nb.models.kokoro import load_model
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.models.seven_stages import (
+    AlbertStage,
+    PitchStage,
+    PostAlbertStage,
+    SourcesStage,
+    SpreadStage,
+    TailStage,
+    VocoderStage,
+)
+from kokoro_nb.models.speaking import FEATURES, DurationProgram, SynthesizerProgram, TextToAudio
 from kokoro_nb.models.stages import chain
-from kokoro_nb.models.static_buffers import static_inputs
+from kokoro_nb.models.static_buffers import EXTENTS, static_inputs, widened
 
 FRAMES = 12
 
@@ -42,19 +55,6 @@ def test_the_whole_decoder_is_the_package_s_bit_for_bit(narrow, decoder, inputs,
         audio = stages.DecoderStage(decoder)(**inputs)
     assert audio.shape == (1, 600 * FRAMES)
     assert torch.equal(audio, package_audio)
-
-
-def test_without_explicit_noise_the_input_is_not_read(decoder, inputs, package_audio):
-    with torch.no_grad():
-        assert not torch.equal(stages.DecoderStage(decoder)(**inputs), package_audio)
-
-
-def test_source_and_the_rest_make_the_whole(on, decoder, inputs):
-    har = stages.SourceStage(decoder)(inputs["f0"], inputs["harmonic_noise"])
-    assert har.shape == (1, 22, 120 * FRAMES + 1)
-    rest = {name: inputs[name] for name in ("asr", "f0", "n", "s")}
-    audio = stages.FromHarStage(decoder)(**rest, har=har)
-    assert torch.equal(audio, stages.DecoderStage(decoder)(**inputs))
 
 
 def test_the_parts_put_together_are_the_whole(on, decoder, inputs):
@@ -118,15 +118,123 @@ def test_the_decoders_steps_are_the_decoder(narrow, narrow_case):
     assert torch.equal(again, x_post)
 
 
-def test_each_step_holds_only_what_it_runs(narrow):
-    steps = chain(narrow.model, 4)
-    parameters = sum(p.numel() for step in steps.values() for p in step.parameters())
-    # all but the pooler of BERT, which nothing reads, is in one step each
-    assert parameters <= sum(p.numel() for p in narrow.model.parameters())
-    assert not list(steps["alignment"].parameters())
-    assert {name.partition(".")[0] for name, _ in steps["source"].named_parameters()} == {"m_source"}
-
-
 def test_one_frame_is_refused(narrow):
     with pytest.raises(InputError, match="cannot compute 1 frames"):
         chain(narrow.model, 1)
+
+
+def test_static_buffers_are_filled_with_zeros_or_cut(narrow_case):
+    count, frames = narrow_case.tensors["ids"].numel(), narrow_case.frames
+    given = static_inputs(narrow_case, frames + 2, count + 3)
+    assert given["ids"].shape == given["attention_mask"].shape == (1, count + 3)
+    assert given["attention_mask"].sum() == count
+    assert not given["ids"][:, count:].any()
+    assert not given["harmonic_noise"][:, 600 * frames :].any()
+    assert torch.equal(given["harmonic_noise"][:, : 600 * frames], narrow_case.tensors["harmonic_noise"])
+    assert static_inputs(narrow_case, 4)["harmonic_noise"].shape == (1, 2400, 9)
+    with pytest.raises(InputError, match="longer than 3 tokens"):
+        static_inputs(narrow_case, 4, 3)
+
+
+def test_every_extent_is_how_the_pipelines_own_tensors_grow(narrow, narrow_case):
+    tokens = narrow_case.tensors["ids"].numel()
+    few, many = (run_chain(narrow.model, narrow_case, frames, tokens + more) for frames, more in ((4, 0), (7, 2)))
+    valid = {"tokens": tokens, "frames": 4}, {"tokens": tokens + 2, "frames": 7}
+    seen = set(EXTENTS) & set(few)
+    assert set(EXTENTS) - seen == {"length", "initial_phase", "har", "en"}  # of other ways to cut the pipeline
+    for name in seen:
+        lengths = [{extent.axis: extent.length(room) for extent in EXTENTS[name]} for room in valid]
+        for values, length in zip((few, many), lengths, strict=True):
+            assert {axis: values[name].shape[axis] for axis in length} == length, name
+        grown = [axis for axis, size in enumerate(few[name].shape) if many[name].shape[axis] != size]
+        assert set(grown) == set(lengths[0]), name
+
+
+def test_every_input_grows_at_its_own_rate(narrow, narrow_case):
+    inputs = narrow_case.decoder_inputs(4) | {"har": torch.ones(1, 22, 481), "length": torch.tensor([4])}
+    wide = widened(inputs, 6, fill=2.0)
+    assert wide["s"] is inputs["s"]
+    assert (wide["harmonic_noise"].shape, wide["har"].shape) == ((1, 3600, 9), (1, 22, 721))
+    assert torch.equal(wide["asr"][..., :4], inputs["asr"])
+    assert (wide["asr"][..., 4:] == 2).all()
+    assert (wide["har"][..., 481:] == 2).all()
+    with torch.no_grad():
+        assert model_cuts.trunk(narrow.model.decoder, *(wide[name] for name in ("asr", "f0", "n", "s"))).shape[2] == 12
+
+
+def test_too_little_room_and_an_unknown_input_are_refused(narrow_case):
+    with pytest.raises(InputError, match="'asr' is longer than 3 frames; give more room"):
+        widened(narrow_case.decoder_inputs(4), 3)
+    with pytest.raises(InputError, match="not known how the input 'latent' grows"):
+        widened({"latent": torch.zeros(1)}, 3)
+
+
+IDS = (0, 50, 83, 54, 156, 57, 0)
+
+
+@pytest.fixture(scope="module")
+def kokoro():
+    return load_model("narrow")
+
+
+@torch.no_grad()
+def test_both_say_what_one_says_whatever_stands_behind_the_text(kokoro):
+    source, room = torch.Generator().manual_seed(1), 10
+    voice, speed = 0.3 * torch.randn(1, 256, generator=source), torch.tensor([0.9])
+    tokens = torch.full((1, room), 77)
+    tokens[0, : len(IDS)] = torch.tensor(IDS)
+    mask = torch.arange(room)[None] < len(IDS)
+    with patched(kokoro.model):
+        waveform, duration = TextToAudio(kokoro.model).eval()(tokens[:, : len(IDS)], voice, speed)
+        lasting, d = DurationProgram(kokoro.model).eval()(tokens, mask, voice[:, 128:], speed)
+        indices = torch.arange(room).repeat_interleave(lasting)
+        module = SynthesizerProgram(kokoro.model).eval()
+        audio = module(tokens, mask, indices, d, voice)
+        module.shows_har = True
+        again, har = module(tokens, mask, indices, d, voice)
+    assert torch.equal(lasting[: len(IDS)], duration)
+    assert not lasting[len(IDS) :].any()
+    assert d.shape == (1, room, FEATURES)
+    assert not d[:, len(IDS) :].any()
+    assert audio.shape == (1, 1, len(waveform))
+    assert torch.corrcoef(torch.stack([audio.reshape(-1), waveform]))[0, 1] > 0.8  # the phase is ill-conditioned
+    assert torch.equal(again, audio)
+    assert har.shape == (1, 22, 120 * len(indices) + 1)
+
+
+@pytest.fixture(scope="module")
+def chained():
+    """Return what every stage gives, and the durations, features and audio of the model in one, from the same `har`."""
+    model, ids = load_model("narrow").model, torch.tensor([IDS])
+    voice = 0.3 * torch.randn(1, 256, generator=torch.Generator().manual_seed(1))
+    timbre, style, speed = voice[:, :128], voice[:, 128:], torch.tensor([0.9])
+    generator, mask, values = model.decoder.generator, torch.ones_like(ids, dtype=torch.int32), {}
+
+    def run(stage, *given):
+        made = stage.eval()(*given)
+        values.update(zip(stage.output_names, made if isinstance(made, tuple) else (made,), strict=True))
+
+    with torch.no_grad(), patched(model):
+        run(AlbertStage(model), ids.int(), mask)
+        run(PostAlbertStage(model), values["bert_dur"], ids.int(), style, speed, mask)
+        values["pred_dur"] = torch.round(values["duration"]).clamp(min=1).int()
+        run(SpreadStage(), values["pred_dur"], values["d"], values["t_en"])
+        run(PitchStage(model), values["en"], style)
+        read = generator.noise_convs[0].register_forward_pre_hook(lambda _, given: values.update(har=given[0]))
+        run(SourcesStage(generator), values["F0"], timbre)
+        read.remove()
+        sources = (values[name] for name in ("x_source_0", "x_source_1"))
+        run(VocoderStage(model), values["asr"], values["F0"], values["N"], *sources, timbre)
+        run(TailStage(generator), values["x_pre"])
+        whole = TextToAudio(model).eval()
+        lasting, d, t_en = whole.text_features(ids, voice, speed)
+        asr, f0, n = whole.frame_features(lasting, d, t_en, voice)
+        audio = model_cuts.from_har(model.decoder, asr, f0, n, timbre, values["har"])
+    return values, {"pred_dur": lasting, "asr": asr, "F0": f0, "N": n, "audio": audio.reshape(1, -1)}
+
+
+@pytest.mark.parametrize("name", ["pred_dur", "asr", "F0", "N", "audio"])
+def test_the_chain_gives_what_the_model_gives(chained, name):
+    ours, theirs = (values[name] for values in chained)
+    assert ours.shape == theirs.shape
+    assert (ours - theirs).abs().max() <= 1e-5 * theirs.abs().max()

@@ -11,9 +11,7 @@ BAD = "<script>alert(1)</script><img src=x onerror=alert(1)>"
 
 def display(**data):
     metadata = data.pop("metadata", {})
-    return new_output(
-        "display_data", {key.replace("_", "/", 1): value for key, value in data.items()}, metadata=metadata
-    )
+    return new_output("display_data", {key.replace("_", "/", 1): one for key, one in data.items()}, metadata=metadata)
 
 
 def code(*outputs, source="1", count=1, **metadata):

@@ -146,7 +146,7 @@ HOSTILE = {
     "weights that unpack to 50 MB": Hostile("w.pth", bomb, read_state, "claims to hold more than it has bytes", state),
     "weights with a header of 2^62 bytes": Hostile("w.safetensors", long_header, read_state, NOT_WHOLE, tensors),
     "architecture of any size": Hostile(
-        *("config.json", lambda path: config(path, hidden_dim=10**9), read_config, "sizes that no Kokoro has", config),
+        *("config.json", lambda path: config(path, hidden_dim=10**9), read_config, "sizes that no Kokoro has", config)
     ),
     "voice that executes code": Hostile("v.pt", pickled, voice, "not a whole file", whole_voice),
     "delivered voice that executes code": Hostile("v.npy", object_array, read_table, "is no voice of", table),
@@ -154,7 +154,7 @@ HOSTILE = {
     "delivery that names a file above it": Hostile("delivered", outside, read_contract, OUT, delivery),
     "delivery with a link out of it": Hostile("delivered", linked, read_contract, OUT, delivery),
     "sound of 32 days": Hostile(
-        *("s.flac", large_flac, read_wav, "claims to have", lambda path: write_wav(path, np.zeros(9), 24_000)),
+        *("s.flac", large_flac, read_wav, "claims to have", lambda path: write_wav(path, np.zeros(9), 24_000))
     ),
 }
 

@@ -80,9 +80,7 @@ def declared_inputs(exported: Exported) -> list[Any]:
 
     return [
         ct.TensorType(
-            name=spec.name,
-            shape=spec.shape or (1,),
-            dtype=np.int32 if np.dtype(spec.held).kind in "iu" else np.float32,
+            name=spec.name, shape=spec.shape or (1,), dtype=np.int32 if np.dtype(spec.held).kind in "iu" else np.float32
         )
         for spec in exported.inputs
     ]
@@ -228,10 +226,9 @@ def interface(spec: Any, own: Artifact | Exported) -> Interface:
     """
     inputs, outputs = spec.description.input, spec.description.output
     if (len(inputs), len(outputs)) != (len(own.inputs), len(own.outputs)):
-        raise InputError(
-            f"The module has {len(own.inputs)} inputs and {len(own.outputs)} outputs, and the file that coremltools "
-            f"makes of it {len(inputs)} and {len(outputs)}."
-        )
+        ours = f"The module has {len(own.inputs)} inputs and {len(own.outputs)} outputs"
+        theirs = f"the file that coremltools makes of it {len(inputs)} and {len(outputs)}"
+        raise InputError(f"{ours}, and {theirs}.")
     return Interface(
         {one.name: (feature.name, _dtype(feature)) for one, feature in zip(own.inputs, inputs, strict=True)},
         {name: feature.name for name, feature in zip(own.outputs, outputs, strict=True)},

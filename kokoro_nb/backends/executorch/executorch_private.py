@@ -5,6 +5,7 @@ from typing import Any
 from kokoro_nb.errors import undocumented
 
 SEEN_IN = {"executorch": ("0.7", "1.5")}
+_SINCE = {"_OperatorsSupportedForCoreMLBackend": "1.5"}  # 0.7 has it by another name
 _UNREAD, _UNWRITTEN = "No .pte file can be read", "No instruction can be written alone"
 UNDOCUMENTED = {  # name -> the module that has it, and what is lost without it
     "deserialize_pte_binary": ("exir._serialize._program", _UNREAD),
@@ -19,8 +20,7 @@ UNDOCUMENTED = {  # name -> the module that has it, and what is lost without it
     "format_target_name": ("exir.backend.canonical_partitioners.config_partitioner", "XNNPACK gives no reason"),
     "_OperatorsSupportedForCoreMLBackend": ("backends.apple.coreml.partition.coreml_partitioner", "Core ML gives none"),
     "VulkanSupportedOperators": ("backends.vulkan.partitioner.vulkan_partitioner", "Vulkan gives no reason"),
-    "DEFAULT_TEXTURE_LIMITS": ("backends.vulkan.utils", "Vulkan gives no reason"),
-    "DEFAULT_BUFFER_LIMIT": ("backends.vulkan.utils", "Vulkan gives no reason"),
+    "utils": ("backends.vulkan", "Vulkan gives no reason"),
     "_soc_info_table": ("backends.qualcomm.serialization.qc_schema", "No chip is known"),
 }
 
@@ -34,4 +34,5 @@ def of_executorch(name: str) -> Any:
         If this version does not have it: what is lost, and the versions that do.
     """
     module, lost = UNDOCUMENTED[name]
-    return undocumented(f"executorch.{module}", name, lost, SEEN_IN)
+    seen = {"executorch": (_SINCE.get(name, SEEN_IN["executorch"][0]), SEEN_IN["executorch"][1])}
+    return undocumented(f"executorch.{module}", name, lost, seen)

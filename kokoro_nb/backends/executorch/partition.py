@@ -167,8 +167,8 @@ def _coreml(partitioner: Any, program: Any, node: Any) -> str:
 
 
 def _vulkan(partitioner: Any, program: Any, node: Any) -> str:
-    limits = map(of_executorch, ("DEFAULT_TEXTURE_LIMITS", "DEFAULT_BUFFER_LIMIT"))
-    support = of_executorch("VulkanSupportedOperators")(*limits)
+    utils = of_executorch("utils")
+    support = of_executorch("VulkanSupportedOperators")(utils.DEFAULT_TEXTURE_LIMITS, utils.DEFAULT_BUFFER_LIMIT)
     words: list[str] = []
     support.log_skip = lambda node, reason: words.append(reason)
     return _said(support.is_node_supported({}, node), words)

@@ -100,9 +100,8 @@ def _spec(path: Path) -> Any:
         raise InputError(f"The Core ML package {path} is damaged ({_first_line(error)}); export it again.") from error
     kind = spec.WhichOneof("Type")
     if kind != "mlProgram":
-        raise InputError(
-            f"{path} holds a Core ML model of kind {kind or 'none'}, not an ML program; convert it to an mlprogram."
-        )
+        held = f"a Core ML model of kind {kind or 'none'}, not an ML program"
+        raise InputError(f"{path} holds {held}; convert it to an mlprogram.")
     return spec
 
 

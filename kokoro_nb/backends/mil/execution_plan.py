@@ -126,10 +126,9 @@ class ExecutionPlan:
                 for nested in operation.blocks:
                     self.add(nested)
             else:
-                raise InputError(
-                    f"The operator '{operation.name}' is of type {operation.op_type}, which the reference for Core ML "
-                    "does not execute; convert the model without it, or add it to kokoro_nb.backends.mil.operators."
-                )
+                what = f"The operator '{operation.name}' is of type {operation.op_type}"
+                what += ", which the reference for Core ML does not execute"
+                raise InputError(f"{what}; convert the model without it.")
         self.operations[block] = [
             PlannedOperation(
                 operation,

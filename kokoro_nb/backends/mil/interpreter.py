@@ -209,9 +209,8 @@ class Interpreter:
         """Return the inputs as tensors of their own, as they are stored."""
         for name in inputs:
             if name not in self.inputs:
-                raise InputError(
-                    f"There is no input '{name}'; the program takes {', '.join(self.inputs) or 'nothing'}."
-                )
+                takes = ", ".join(self.inputs) or "nothing"
+                raise InputError(f"There is no input '{name}'; the program takes {takes}.")
         for name in self.inputs:
             if name not in inputs:
                 raise InputError(f"Input '{name}' is missing; the program takes {', '.join(self.inputs)}.")
@@ -222,13 +221,11 @@ class Interpreter:
         tensor, declared = torch.tensor(array), declared_dtype(variable)
         assert declared is not None
         if not fits(tuple(tensor.shape), variable.shape):
-            raise InputError(
-                f"Input '{name}' has shape {tuple(tensor.shape)}, but the program takes {tuple(variable.shape)}."
-            )
+            shapes = f"{tuple(tensor.shape)}, but the program takes {tuple(variable.shape)}"
+            raise InputError(f"Input '{name}' has shape {shapes}.")
         if not self.arithmetic.admits(tensor, declared):
-            raise InputError(
-                f"Input '{name}' is {tensor.dtype} (or beyond its range), but the program takes {declared}; convert it."
-            )
+            kinds = f"{tensor.dtype} (or beyond its range), but the program takes {declared}"
+            raise InputError(f"Input '{name}' is {kinds}; convert it.")
         return self.arithmetic.stored(tensor, declared)
 
     def _content(self, name: str, state: Mapping[str, np.ndarray] | None) -> Any:

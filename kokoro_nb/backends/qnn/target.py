@@ -55,10 +55,8 @@ def checked_options(soc_model: str, htp_arch: str | None, others: Mapping[str, s
         raise InputError(f"There is no chip with soc_model '{soc_model}'; the known ones are {known}.")
     name, arch = chips[soc_model]
     if htp_arch not in (None, arch):
-        raise InputError(
-            f"The NPU of {name} (soc_model {soc_model}) is version {arch}, not {htp_arch}; "
-            f"the provider would build for {arch}: leave htp_arch out, or choose another chip."
-        )
+        built = f"the provider would build for {arch}: leave htp_arch out, or choose another chip"
+        raise InputError(f"The NPU of {name} (soc_model {soc_model}) is version {arch}, not {htp_arch}; {built}.")
     for option, value in others.items():
         if option in ("soc_model", "htp_arch"):
             raise InputError(f"'{option}' is a field of its own; give it there.")

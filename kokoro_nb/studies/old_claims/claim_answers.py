@@ -64,11 +64,7 @@ def answer_claims(kokoro: Kokoro, case: Case, seed: int = 0) -> AnsweredClaims:
             f"The text lasts {case.frames} frames, and the claims are measured on {FRAMES}; give a longer one."
         )
     own = kokoro.weights.name in {*GENERATED, *BUNDLED}
-    answers = (
-        *padding_answers(kokoro, case, seed, own),
-        *runtime_answers(seed),
-        *architecture_answers(kokoro, case),
-    )
+    answers = (*padding_answers(kokoro, case, seed, own), *runtime_answers(seed), *architecture_answers(kokoro, case))
     return AnsweredClaims(joined(answers))
 
 

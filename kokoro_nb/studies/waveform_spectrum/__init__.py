@@ -2,22 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from kokoro.model import KModel
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.comparison import Comparison, compare_audio
 from kokoro_nb.listening.judges import PerceivedQuality, perceived_quality
 from kokoro_nb.listening.spectrum import band_energy_ratio_db, is_judged, log_spectral_distance, rounding_limit
 from kokoro_nb.listening.waveform import rms
-from kokoro_nb.locate.survey import SurveyRow, survey
-from kokoro_nb.models import stages
+from kokoro_nb.locate.survey import SurveyRow
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.models.case import Case, decode
-from kokoro_nb.models.kokoro import Kokoro
-from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.studies.decoder import decoder_part
 
 BEST = {"PESQ": 4.64, "STOI": 1.0}  # of the reference itself
 # PESQ: what a listening test with some thirty people hardly resolves; STOI: about one word in a hundred
@@ -180,29 +178,21 @@ class Versions:
         return SignalView(kind, names, tuple(self.audio[name] for name in names))
 
 
-def versions(
-    kokoro: Kokoro, case: Case, backends: Sequence[str], frames: int | None = None, folder: str | Path | None = None
-) -> Versions:
-    """Decode `case` in every version, all on the same noise.
+def versions(model: KModel, case: Case, rows: Sequence[SurveyRow], frames: int | None = None) -> Versions:
+    """Return the audio of an utterance by the package, with its `CustomSTFT` alone, and by each row of a survey.
 
-    Returns
-    -------
-    Versions
-        ``package`` first: the unpatched model. Then ``custom_stft only``, and the decoder with all export
-        patches on ``eager``, ``eager-float64`` and each of `backends`.
+    Parameters
+    ----------
+    model : kokoro.model.KModel
+        Without patches.
+    case : Case
+        The utterance.
+    rows : sequence of SurveyRow
+        Of the whole decoder on `PATCHED`, on `FLOOR` and on runtimes.
+    frames : int, optional
+        How much of it, 40 to the second; all by default.
     """
-    audio = {
-        PACKAGE: decode(kokoro.model, case, (), frames),
-        CUSTOM: decode(kokoro.model, case, ("custom_stft",), frames),
-    }
-    missing = []
-    inputs = case.decoder_inputs(frames)
-    names = [PATCHED, FLOOR, *(name for name in backends if name not in (PATCHED, FLOOR))]
-    with patched(kokoro.model, EXPORT_PATCHES):
-        rows = survey(stages.DecoderStage(kokoro.model.decoder), inputs, names, calls=1, folder=folder)
-    for row in rows:
-        if row.climb and row.climb.outputs:
-            audio[row.backend] = row.climb.outputs["output"].reshape(-1).astype(np.float32)
-        else:
-            missing.append(row)
-    return Versions(audio, tuple(missing))
+    audio = {PACKAGE: decode(model, case, (), frames), CUSTOM: decode(model, case, ("custom_stft",), frames)}
+    taken = {row.backend: row.climb.outputs for row in rows if row.climb and row.climb.outputs}
+    audio |= {name: outputs["output"].reshape(-1).astype(np.float32) for name, outputs in taken.items()}
+    return Versions(audio, tuple(row for row in rows if row.backend not in taken))

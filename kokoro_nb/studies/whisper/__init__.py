@@ -2,6 +2,5 @@
 
 from kokoro_nb.listening.transcript import spoken_texts
 from kokoro_nb.studies.whisper.known_faults import known_faults
-from kokoro_nb.studies.whisper.known_sentences import known_sentences
-from kokoro_nb.studies.whisper.phrase_versions import phrase_versions
+from kokoro_nb.studies.whisper.phrase_versions import known_sentences, phrase_versions
 from kokoro_nb.studies.whisper.transcripts import listen

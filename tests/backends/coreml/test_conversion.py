@@ -1,5 +1,6 @@
-"""What becomes of a module on the way to the file, on both routes and in every precision."""
+"""What becomes of a module on the way to the file, what crosses its interface, and prediction on macOS."""
 
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -8,11 +9,13 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from kokoro_nb.backends import backend
-from kokoro_nb.backends.coreml.conversion import MixedPrecision
+from kokoro_nb.backends import BACKENDS, backend
+from kokoro_nb.backends.coreml import CoreMlProgram
+from kokoro_nb.backends.coreml.conversion import MixedPrecision, interface
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.mil.reference import CoreMlReference
 from kokoro_nb.backends.taps import read_taps
+from kokoro_nb.errors import InputError
 from kokoro_nb.faults import Fault, plant
 from tests.backends.small import Of
 
@@ -32,22 +35,13 @@ def _dtypes(spec):
     }
 
 
-@pytest.mark.parametrize("route", ROUTES)
-@pytest.mark.parametrize(("target", "version"), [(None, 6), ("iOS18", 9)])
-def test_the_file_is_for_the_system_it_was_asked_for(route, target, version, coreml, spec_of, tmp_path):
-    spec = spec_of(replace(coreml, route=route, target=target).export(Of(torch.sin), X, tmp_path))
-    assert spec.specificationVersion == version
-
-
-def test_by_default_every_operator_is_float16_and_the_interface_is_not(coreml, run, spec_of, tmp_path):
+def test_by_default_every_operator_is_float16_and_the_interface_is_not(coreml, spec_of, tmp_path):
     module = Of(lambda x: torch.sin(x) * 2 + x)
     inside = ("x_to_fp16", "sin_cast_fp16", "mul_cast_fp16", "add_cast_fp16")
     found = _dtypes(spec_of(coreml.export(module, X, tmp_path)))
     assert found == {**dict.fromkeys(inside, "FLOAT16"), "add": "FLOAT32"}
     full = replace(coreml, precision="float32").export(module, X, tmp_path)
     assert set(_dtypes(spec_of(full)).values()) == {"FLOAT32"}
-    result = run(module, X, precision=None)["output"]
-    np.testing.assert_allclose(result, module(**X), atol=2.0**-9)  # 4 roundings below 4
 
 
 def test_a_result_is_what_stands_before_the_cast_to_the_output(coreml, tmp_path):
@@ -129,3 +123,82 @@ def test_what_a_planted_fault_goes_on_to_change_is_no_result_of_the_operator(cor
     assert ":linear" in trace.missing
     for name, value in trace.values.items():
         np.testing.assert_allclose(value, expected[name], atol=1e-6)
+
+
+SINE = Of(lambda x: torch.sin(x))
+
+
+class Names(torch.nn.Module):
+    def forward(self, list, step, mask, ids):
+        return {"list": list + step, "x.y": mask.logical_not(), "n": ids + 1}
+
+
+INPUTS = {"list": torch.ones(2, 3), "step": torch.tensor(2.0)}
+INPUTS |= {"mask": torch.tensor([True, False]), "ids": torch.tensor([1, -5])}
+EXPECTED = {"list": np.full((2, 3), 3, "float32"), "x.y": np.array([False, True]), "n": np.array([2, -4], "int32")}
+
+
+class Model:
+    """Stands in for `coremltools.models.MLModel` where there is no Core ML."""
+
+    def __init__(self, path):
+        import coremltools as ct
+
+        self.spec = ct.utils.load_spec(path)
+
+    def get_spec(self):
+        return self.spec
+
+    def predict(self, inputs):
+        x, step, mask, ids = (inputs[feature.name] for feature in self.spec.description.input)
+        assert [one.shape for one in (x, step, mask, ids)] == [(2, 3), (1,), (2,), (2,)]
+        assert [one.dtype.name for one in (x, step, mask, ids)] == ["float32"] * 3 + ["int32"]
+        names = [feature.name for feature in self.spec.description.output]
+        return dict(zip(names, (x + step, 1 - mask, ids + 1), strict=True))
+
+
+def test_on_macos_the_file_is_loaded_and_predicts_under_our_names(coreml, tmp_path, monkeypatch):
+    made = coreml.export(Names(), INPUTS, tmp_path)
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr("coremltools.models.MLModel", Model)
+    assert coreml.executes() is None
+    program = coreml.load(made)
+    assert isinstance(program, CoreMlProgram)
+    results = program.run(INPUTS)
+    assert list(results) == list(EXPECTED)
+    for name, value in EXPECTED.items():
+        np.testing.assert_array_equal(results[name], value)
+
+
+def test_elsewhere_loading_says_where_it_would_run(coreml, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert "macOS only" in coreml.executes()
+    with pytest.raises(InputError, match="coreml-reference runs the same file on any machine"):
+        coreml.load(coreml.export(SINE, X, tmp_path))
+
+
+def test_without_coremltools_it_says_so_and_the_export_is_a_record(coreml, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "coremltools", None)  # importing it now raises ImportError
+    assert "cannot be used here" in coreml.available()
+    failure = coreml.export(SINE, X, tmp_path)
+    assert (failure.rung, failure.error) == ("lowered", "ModuleNotFoundError")
+
+
+def test_inputs_are_cast_without_a_word(coreml, spec_of, tmp_path):
+    made = coreml.export(Names(), INPUTS, tmp_path)
+    found = interface(spec_of(made), made)
+    given = {name: value.numpy() for name, value in INPUTS.items()} | {"ids": np.array([2**32 + 7, -(2**31) - 1])}
+    assert found.to_file(given)[found.inputs["ids"][0]].tolist() == [7, 2**31 - 1], "they wrap around"
+
+
+def test_a_file_with_other_outputs_than_the_module_is_refused(coreml, spec_of, tmp_path):
+    spec = spec_of(coreml.export(SINE, X, tmp_path))
+    with pytest.raises(InputError, match="1 inputs and 2 outputs, and the file that coremltools makes of it 1 and 1"):
+        interface(spec, export_program(Of(lambda x: (x, x)), X))
+
+
+def test_one_artefact_for_all_who_read_it(coreml, tmp_path):
+    reference = BACKENDS["coreml-reference"]
+    theirs, ours = reference.converter.export(SINE, X, tmp_path), reference.export(SINE, X, tmp_path)
+    assert (ours.backend, ours.cached, ours.path) == ("coreml-reference", True, theirs.path)
+    assert reference.executes() is None

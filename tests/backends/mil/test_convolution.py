@@ -1,4 +1,4 @@
-"""Convolutions against torch's, which take the same geometry in other words."""
+"""Convolutions and pooling against torch's, which take the same geometry in other words."""
 
 import numpy as np
 import torch
@@ -77,3 +77,55 @@ def test_padding_does_not_make_nan_of_infinity(mil):
     x, weight = np.full((1, 1, 4), np.inf, "float32"), np.ones((1, 1, 3), "float32")
     (y,) = mil.run("conv", x, weight=weight, pad_type="custom", pad=[1, 1])
     assert np.isposinf(y).all()
+
+
+POOLS = {1: (F.max_pool1d, F.avg_pool1d), 2: (F.max_pool2d, F.avg_pool2d), 3: (F.max_pool3d, F.avg_pool3d)}
+
+
+LINE, IMAGE, VOLUME = _x(2, 3, 11), _x(1, 2, 6, 7), _x(1, 2, 4, 5, 4)
+TORN = LINE.copy()
+TORN[0, 1, 4], TORN[1, 2, 0] = np.nan, -np.inf
+
+
+def _largest(x, kernel, **options):
+    return POOLS[x.ndim - 2][0](x, kernel, **{"stride": 1, **options})
+
+
+def _mean(x, kernel, **options):
+    return POOLS[x.ndim - 2][1](x, kernel, **{"stride": 1, **options})
+
+
+def _pool(x, kernel, expected, pad_type="valid", **constants):
+    return {"inputs": x, "kernel_sizes": kernel, "pad_type": pad_type, **constants, "expected": expected}
+
+
+PADDED = {"pad_type": "custom", "pad": [1, 1]}
+CASES |= {
+    "max_pool": [
+        _pool(TORN, [3], lambda x: _largest(x, 3)),
+        _pool(LINE, [3], lambda x: _largest(x, 3, stride=2, padding=1), strides=[2], **PADDED),
+        _pool(LINE, [3], lambda x: _largest(x, 3, stride=3, ceil_mode=True), strides=[3], ceil_mode=True),
+        _pool(IMAGE, [2, 3], lambda x: _largest(F.pad(x, (1, 1, 0, 1), value=-torch.inf), (2, 3)), "same"),
+        _pool(VOLUME, [2, 1, 2], lambda x: _largest(x, (2, 1, 2))),
+    ],
+    "avg_pool": [
+        _pool(TORN, [3], lambda x: _mean(x, 3)),
+        *(
+            _pool(
+                LINE,
+                [size],
+                lambda x, size=size, stride=stride, excluded=excluded: _mean(
+                    x, size, stride=stride, padding=1, ceil_mode=size == 4, count_include_pad=not excluded
+                ),
+                **{"strides": [stride], "ceil_mode": size == 4, "exclude_padding_from_average": excluded, **PADDED},
+            )
+            for size, stride, excluded in ((3, 2, False), (4, 3, True))
+        ),
+        _pool(IMAGE, [2, 3], lambda x: _mean(x, (2, 3), stride=(2, 1)), strides=[2, 1]),
+        _pool(VOLUME, [2, 1, 2], lambda x: _mean(x, (2, 1, 2))),
+    ],
+    "l2_pool": [
+        _pool(LINE, [3], lambda x: torch.sqrt(3 * _mean(x * x, 3))),
+        _pool(IMAGE, [2, 3], lambda x: torch.sqrt(6 * _mean(x * x, (2, 3), stride=2)), strides=[2, 2]),
+    ],
+}

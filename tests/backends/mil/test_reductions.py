@@ -1,7 +1,8 @@
-"""Sums, means, extremes."""
+"""Sums, means, extremes, order and running sums."""
 
 import numpy as np
 import pytest
+import torch
 
 from kokoro_nb.backends.mil.rounding import STRICT
 
@@ -18,9 +19,7 @@ def _over_axes(x, *extra):
 
 def _over_axis(x):
     # float16 makes equals of what was not
-    return [
-        {"inputs": x, "axis": axis, "keep_dims": keep, "half": False} for axis in (0, 1, -1) for keep in (True, False)
-    ]
+    return [{"inputs": x, "axis": axis, "keep_dims": k, "half": False} for axis in (0, 1, -1) for k in (True, False)]
 
 
 SUMS = ("sum", "mean", "prod", "max", "min", "sum_square", "l1_norm", "l2_norm", "log_sum_exp")
@@ -62,3 +61,50 @@ def test_a_strict_sum_rounds_at_every_step(mil, kind, inputs, constants, strict,
 def test_integers_that_outgrow_32_bits_wrap_around(mil):
     x = np.full((1, 3), 2**30, "int32")
     assert mil.run("reduce_sum", x, axes=[1])[0].tolist() == [3 * 2**30 - 2**32]
+
+
+UNSORTED = np.random.default_rng(0).permutation(24).astype("float32").reshape(2, 3, 4)
+RANKS = UNSORTED.astype("int32") - 12
+UNEVEN = np.array([[1.0, np.nan, -2.0, np.inf], [-np.inf, 3.0, np.nan, 0.0]], "float32")
+
+
+def _sums(axis, exclusive, reverse):
+    def expected(x):
+        x = x.flip(axis) if reverse else x
+        sums = torch.cumsum(x, axis)
+        sums = sums - x if exclusive else sums
+        return (sums.flip(axis) if reverse else sums).to(torch.int32 if not x.is_floating_point() else x.dtype)
+
+    return expected
+
+
+CASES |= {
+    "argsort": [
+        {"inputs": x, "axis": axis, "ascending": ascending}
+        for x, axis in ((UNSORTED, 0), (RANKS, -1), (UNEVEN, -1))
+        for ascending in (True, False)
+    ],
+    "topk": [
+        {"inputs": x, "k": k, "axis": axis, "ascending": ascending}
+        for x, k, axis in ((UNSORTED, 1, -1), (RANKS, 2, 0))
+        for ascending in (True, False)
+    ]
+    + [{"inputs": UNEVEN, "k": 3}, {"inputs": UNSORTED, "k": 2, "return_indices": False}],
+    "cumsum": [
+        {
+            **{"inputs": x, "axis": axis, "exclusive": exclusive, "reverse": reverse},
+            # coremltools' own value fails where it is exclusive
+            **({"expected": _sums(axis, exclusive, reverse)} if exclusive else {}),
+        }
+        for x, axis in ((UNSORTED, 0), (RANKS, -1))
+        for exclusive in (False, True)
+        for reverse in (False, True)
+    ]
+    + [{"inputs": UNEVEN, "axis": 1}],
+}
+
+
+def test_equal_elements_keep_their_order(mil):
+    x = np.array([1.0, 0.0, 1.0, 0.0], "float32")
+    assert mil.run("argsort", x, ascending=True)[0].tolist() == [1, 3, 0, 2]
+    assert mil.run("argsort", x, ascending=False)[0].tolist() == [0, 2, 1, 3]

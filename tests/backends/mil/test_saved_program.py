@@ -11,6 +11,7 @@ from kokoro_nb.backends.mil.interpreter import Interpreter
 from kokoro_nb.errors import InputError
 
 WEIGHT = np.random.default_rng(0).normal(size=(40, 30)).astype("float32")
+DATA = "Data/com.apple.CoreML"
 X = np.random.default_rng(1).normal(size=(2, 30)).astype("float32")
 
 
@@ -74,10 +75,6 @@ def test_a_file_with_a_state(tmp_path):
     assert state["total"].tolist() == [3.0, 6.0]
 
 
-def _copy(package, tmp_path):
-    return shutil.copytree(package, tmp_path / "copy.mlpackage")
-
-
 @pytest.mark.parametrize("read", [load_program, operator_types])
 def test_refuses_what_is_no_package(read, tmp_path):
     file = tmp_path / "model.mlmodel"
@@ -87,23 +84,12 @@ def test_refuses_what_is_no_package(read, tmp_path):
             read(path)
 
 
-@pytest.mark.parametrize("read", [load_program, operator_types])
-@pytest.mark.parametrize("spoil", ["Manifest.json", "Data/com.apple.CoreML/model.mlmodel"])
-def test_refuses_a_package_that_was_cut_off(read, package, tmp_path, spoil):
-    path = _copy(package, tmp_path)
+@pytest.mark.parametrize("spoil", ["Manifest.json", f"{DATA}/model.mlmodel", f"{DATA}/weights/weight.bin"])
+def test_refuses_a_package_that_was_cut_off(package, tmp_path, spoil):
+    path = shutil.copytree(package, tmp_path / "copy.mlpackage")
     content = (path / spoil).read_bytes()
     (path / spoil).write_bytes(content[: len(content) // 2])
-    with pytest.raises(InputError, match=r"is damaged .*; export it again"):
-        read(path)
-
-
-@pytest.mark.parametrize("left", [None, 1000])
-def test_refuses_weights_that_were_cut_off_or_lost(package, tmp_path, left):
-    path = _copy(package, tmp_path)
-    weights = path / "Data" / "com.apple.CoreML" / "weights" / "weight.bin"
-    content = weights.read_bytes()
-    weights.unlink() if left is None else weights.write_bytes(content[:left])
-    with pytest.raises(InputError, match=r"cannot be read .*; export it again"):
+    with pytest.raises(InputError, match=r"(is damaged|cannot be read) .*; export it again"):
         load_program(path)
 
 

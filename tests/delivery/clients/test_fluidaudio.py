@@ -161,25 +161,6 @@ def test_what_is_wrong_is_named(folder, name):
     assert rule in [one.rule for one in check_delivery(folder, "fluidaudio").deviations]
 
 
-@pytest.mark.slow  # the stage of the noise is converted
-def test_drawn_noise_has_no_seed_and_the_spread_of_pytorch(voiced, tmp_path):
-    with patched(voiced.model):
-        stage = SourcesStage(voiced.model.decoder.generator, "drawn").eval()  # whose STFT is another one outside
-        package(stage, signatures(voiced)[client.NOISE], RULES.ranges, True, tmp_path / client.NOISE)
-    program, drawn = StageProgram(tmp_path / client.NOISE), []
-    assert len(program._interpreter.unseeded) == 1  # Core ML draws anew in every call
-
-    def observe(kind, _name, _inputs, outputs):
-        drawn.extend(np.asarray(value) for value in outputs.values() if kind == "random_normal")
-
-    for pitches in (40, 62):
-        given = {"F0_curve": np.full((1, pitches), 100.0), "style_timbre": np.full((1, 128), 0.1)}
-        made = program(given, observe)
-        assert made["x_source_1"].shape[-1] == 60 * pitches + 1
-        assert drawn[-1].shape == (1, 300 * pitches, 9)
-        assert abs(drawn[-1].std() - 1) < 0.01
-
-
 @pytest.mark.slow  # seven stages of the narrow model are converted, and a twin of one
 def test_a_delivery_says_what_pytorch_says(voiced, tmp_path):
     deliver_to(voiced, "fluidaudio", tmp_path / "folder", ("alto", "bass"))

@@ -94,9 +94,9 @@ class Maskless(TinyTrunk):
 MODULES = {DURATIONS: TinyDurations, PITCH: TinyPitch, TRUNK: TinyTrunk, GENERATOR: TinyGenerator}
 
 
-def _write(folder, name, module, inputs=None, patches=("exact_istft",)):
+def _write(folder, name, module, inputs=None):
     shutil.rmtree(folder / name, ignore_errors=True)
-    with class_patches(patches):
+    with class_patches(("exact_istft",)):
         package_of_size(module, (inputs or SIGNATURES[name][0], SIGNATURES[name][1]), {}, True, folder / name)
 
 
@@ -137,8 +137,6 @@ def test_it_is_chained_as_the_client_chains(good):
         (Request("h", "bass"), r"There is no voice bass.bin"),
         (Request("h" * 31, "alto"), "no program for 33 tokens, at most 32"),
         (Request("h" * 30, "alto", speed=0.5), r"no program for \d.\d s of speech, at most 3"),
-        (Request("h" * 511, "alto"), "511 phonemes are more than the 448"),
-        (Request("h", "alto", speed=9.0), "speaks at a speed of 0.5 to 2, not 9"),
     ],
 )
 def test_what_the_client_cannot_speak_is_one_sentence(good, request_, said):
@@ -151,16 +149,12 @@ def test_the_source_has_its_pitch_and_its_noise():
     f0 = np.array([200.0] * 80 + [0.0] * 80)
     har = hosted_har(f0, weights, 0.0, 42)
     assert har.shape == (1, 22, 60 * 160 + 1)
-    assert np.array_equal(har, hosted_har(f0, weights, 0.0, 42))
     assert not np.array_equal(har, hosted_har(f0, weights, 0.0, 43))
     spectrum = torch.polar(torch.tensor(har[:, :11]), torch.tensor(har[:, 11:]))
     signal = torch.istft(spectrum, 20, 5, 20, torch.hann_window(20))[0].numpy()
     voiced = np.abs(np.fft.rfft(signal[:24_000]))
     assert voiced.argmax() == 200
     assert abs(signal[24_100:].std() / (0.1 / 3) - 1) < 0.05  # tanh leaves so small a signal as it is
-    noise = normal_noise(20_000, 42)
-    assert abs(noise.mean()) < 0.03
-    assert abs(noise.std() - 1) < 0.02
 
 
 def test_the_generator_of_the_noise_is_the_published_one():
@@ -185,12 +179,10 @@ def _without_mask(name):
 # what every client's folder, program and audio may have wrong is tested with others
 BROKEN = {
     "no prosody": (lambda f: shutil.rmtree(f / PITCH), "program missing"),
-    "nothing over frames": (lambda f: [shutil.rmtree(f / one) for one in (PITCH, TRUNK, GENERATOR)], "program missing"),
     "no weights of the source": (lambda f: (f / client.SOURCE).unlink(), "file missing"),
     "another size": (lambda f: (f / DURATIONS).rename(f / client.durations(64)), "input shape"),
     "no mask": (lambda f: _write(f, TRUNK, Maskless(), _without_mask(TRUNK)), "mask missing"),
     "a mask unread": (lambda f: _write(f, GENERATOR, Unmasked()), "padding leaks"),
-    "three quarters of the level": (lambda f: _write(f, GENERATOR, TinyGenerator(), None, ()), "level"),
 }
 QUICK = ("no prosody", "no weights of the source")
 
@@ -203,13 +195,8 @@ def test_what_is_wrong_is_named(folder, name):
 
 
 def test_what_the_client_leaves_no_choice_of_is_refused_and_nothing_is_written(voiced, tmp_path, capsys):
-    for options, said in (
-        ({"noise": NoiseChoice()}, "makes the source's noise itself"),
-        ({"dtype": "int4"}, "reads no weights stored as int4"),
-        ({"voices": ("soprano",)}, "soprano"),
-    ):
-        with pytest.raises((InputError, OSError), match=said):
-            deliver_to(voiced, CLIENT, tmp_path / "folder", **options)
+    with pytest.raises(InputError, match="makes the source's noise itself"):
+        deliver_to(voiced, CLIENT, tmp_path / "folder", noise=NoiseChoice())
     with pytest.raises(InputError, match="no size for 100 tokens"):
         Room(100)
     with pytest.raises(InputError, match="no size of 4 s"):
@@ -218,12 +205,8 @@ def test_what_the_client_leaves_no_choice_of_is_refused_and_nothing_is_written(v
         deliver_to(voiced, "kokoro-onnx", tmp_path / "folder", room=Room())
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("mine", encoding="utf-8")
-    for arguments in (
-        [str(tmp_path / "full"), "--for", CLIENT],
-        [str(tmp_path / "folder"), "--for", f"{CLIENT}==1"],
-        [str(tmp_path / "folder"), "--for", CLIENT, "--seconds", "4"],
-    ):
-        assert main(["deliver", *arguments, "--weights", "narrow"]) == 2
+    for arguments in ([str(tmp_path / "full")], [str(tmp_path / "folder"), "--seconds", "4"]):
+        assert main(["deliver", *arguments, "--for", CLIENT, "--weights", "narrow"]) == 2
     assert [path.name for path in tmp_path.iterdir()] == ["full"]
     assert "is not empty" in capsys.readouterr().err
 

@@ -1,13 +1,13 @@
-import copy
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 import pytest
 import torch
+from kokoro.istftnet import UpSample1d
 from torch import nn
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.padding import RATES, Valid, of_frames, within
+from kokoro_nb.models.padding import RATES, Valid, of_frames, open_length, within
 
 VALID, ROOM = 5, 9
 
@@ -56,65 +56,6 @@ def test_both_directions_of_an_lstm_stop_at_the_end():
     assert error[-1] > 3 * error[0] > 0  # the second begins in the padding, and forgets it on its way
 
 
-def test_outside_everything_is_as_it_was():
-    layers = nn.ModuleDict({name.replace(" ", "_"): layer for name, layer in _layers().items()})
-    before = [type(layer) for layer in layers.values()]
-    valid = Valid(2, torch.tensor([1]))
-    with within(layers, valid), within(layers, Valid(3, torch.tensor([1]))):
-        inside = [type(layer) for layer in layers.values()]
-    with pytest.raises(RuntimeError, match="stop"), within(layers, valid):
-        raise RuntimeError("stop")
-    assert [type(layer) for layer in layers.values()] == before
-    assert all(issubclass(new, old) and new is not old for new, old in zip(inside, before, strict=True))
-
-
-@torch.no_grad()
-def test_a_copy_made_inside_computes_the_same():
-    norm, x = nn.InstanceNorm1d(1), torch.tensor([[[1.0, 3.0, 9.0, 100.0]]])
-    plain = norm(x)
-    with within(norm, Valid(4, torch.tensor([3]))):
-        expected, twin = norm(x), copy.deepcopy(norm)
-        assert torch.equal(twin(x), expected)
-    assert torch.equal(twin(x), plain)
-    with within(twin, Valid(4, torch.tensor([3]))):
-        assert torch.equal(twin(x), expected)
-
-
-class Joined(nn.Module):
-    """Two convolutions with one activation between them: of shared modules `torch.export` traces stand-ins."""
-
-    def __init__(self):
-        super().__init__()
-        shared = nn.LeakyReLU()
-        self.parts = nn.Sequential(nn.Conv1d(1, 2, 3, padding=1), shared, nn.Conv1d(2, 1, 3, padding=1), shared)
-
-    def forward(self, x, length):
-        with within(self.parts, Valid(ROOM, length)):
-            return self.parts(x)
-
-
-@torch.no_grad()
-def test_an_exported_program_stops_there_too():
-    module, x = Joined().eval(), torch.randn(1, 1, VALID, generator=torch.Generator().manual_seed(1))
-    program = torch.export.export(module, (_padded(x, 3.0), torch.tensor([VALID])), strict=False)
-    found = program.module()(_padded(x, 5.0), torch.tensor([VALID]))[..., :VALID]
-    torch.testing.assert_close(found, module.parts(x))
-    paths = {list(node.meta["nn_module_stack"].values())[-1][0] for node in program.graph.nodes if "conv" in node.name}
-    assert {"parts.0", "parts.2"} <= paths
-
-
-@torch.no_grad()
-def test_the_inner_length_counts():
-    norm, x = nn.InstanceNorm1d(1), torch.tensor([[[1.0, 3.0, 9.0, 100.0]]])
-    with within(norm, Valid(4, torch.tensor([3]))):
-        outer = norm(x)
-        with within(norm, Valid(4, torch.tensor([2]))):
-            inner = norm(x)
-        assert torch.equal(norm(x), outer)
-    torch.testing.assert_close(inner[..., :2], torch.tensor([[[-1.0, 1.0]]]), rtol=1e-4, atol=1e-4)
-    assert not torch.allclose(inner, outer)
-
-
 @torch.no_grad()
 def test_two_threads_do_not_share_a_length():
     norm, x, together = nn.InstanceNorm1d(1), torch.tensor([[[1.0, 3.0, 9.0, 100.0]]]), Barrier(2, timeout=20)
@@ -146,20 +87,35 @@ def test_each_rate_has_its_own_buffer_and_its_own_count():
         assert len({rate * room + more for rate, more in RATES}) == len(RATES), "no two share a size"
 
 
-@pytest.mark.parametrize("axis", [1, 2, -1])
+@pytest.mark.parametrize("axis", [1, -1])
 def test_what_stands_behind_is_dropped_even_where_it_is_not_finite(axis):
-    x = torch.ones(1, 4, 4)
+    x, expected = torch.ones(1, 4, 4), torch.ones(1, 4, 4)
     x.select(axis, 3).fill_(float("nan"))
-    zeroed = Valid(4, torch.tensor([3])).zeroed(x, axis)
-    expected = torch.ones(1, 4, 4)
     expected.select(axis, 3).fill_(0)
-    assert torch.equal(zeroed, expected)
+    assert torch.equal(Valid(4, torch.tensor([3])).zeroed(x, axis), expected)
 
 
-@pytest.mark.parametrize("room", [1, 24, 2881, 216_001])
-def test_the_weights_of_a_mean_round_nothing_and_fit_float16(room):
-    weights, total = Valid(room, torch.tensor([room])).weights(room, torch.float32)
-    value = float(weights.flatten()[0])
-    assert torch.frexp(torch.tensor(value))[0] == 0.5  # a power of two
-    assert float(total) == room * value <= 256
-    assert value >= 2.0**-14  # float16's smallest normal number
+@pytest.fixture(scope="module")
+def lstm():
+    torch.manual_seed(0)
+    return nn.LSTM(6, 4, batch_first=True, bidirectional=True).eval()
+
+
+@torch.no_grad()
+def test_padding_is_not_read_by_the_scan_and_is_by_the_lstm(lstm):
+    x, mask = torch.randn(1, 9, 6), torch.arange(9)[None] < 5
+    with open_length(lstm, mask):
+        ours = lstm(x)[0]
+    right = lstm(x[:, :5])[0]
+    assert torch.allclose(ours[:, :5], right, atol=1e-6)
+    assert not ours[:, 5:].any()
+    assert not torch.allclose(lstm(x)[0][:, :5], right, atol=1e-3)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("layer", [nn.Upsample(scale_factor=300), UpSample1d("half"), UpSample1d("none")])
+def test_upsampling_to_the_nearest_is_the_same_to_the_bit(layer):
+    x = torch.randn(1, 3, 7)
+    with open_length(layer):
+        ours = layer(x)
+    assert torch.equal(ours, layer(x))

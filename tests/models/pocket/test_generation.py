@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from kokoro_nb.errors import InputError
+from kokoro_nb.models.pocket import flow_and_mimi, transformer
 from kokoro_nb.models.pocket.generation import speak
+from kokoro_nb.models.pocket.pocket_architecture import load_pocket, small_config
 from kokoro_nb.models.pocket.pocket_steps import (
     GivenNoise,
     eager_steps,
@@ -19,7 +21,7 @@ from kokoro_nb.models.pocket.pocket_steps import (
     utterance,
     voice_prompt,
 )
-from tests.models.pocket.conftest import TEXT, host_for, of_peak, what_to_say
+from tests.models.pocket.conftest import TEXT, host_for, of_peak, say_in_steps, say_package, what_to_say, worst
 
 FRAMES = 24
 
@@ -93,13 +95,6 @@ def test_a_voice_prompt_is_what_the_package_reads(pocket):
     assert torch.equal(voice_prompt(pocket, audio)[:, :1], pocket.flow_lm.bos_before_voice)
 
 
-def test_every_call_is_reported_with_its_place(said, host, steps):
-    places = []
-    speak(steps, host, replace(said, noise=said.noise[:1]), watch=lambda place, *_: places.append(place))
-    expected = ["conditioning 0", "conditioning 1", "frame 0: language", "frame 0: flow 0", "frame 0: flow 1"]
-    assert places == [*expected, "frame 0: mimi"]
-
-
 def test_too_little_room_is_refused(pocket, said, host, steps):
     with pytest.raises(InputError, match=r"cache has .*; export the steps with a larger one"):
         speak(steps, host, replace(said, noise=np.concatenate([said.noise, said.noise])))
@@ -122,3 +117,57 @@ def test_the_loop_needs_no_pytorch():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+SPOKEN = 50
+
+
+@pytest.fixture(scope="module")
+def expected(pocket, voice):
+    return say_package(pocket, voice, SPOKEN)
+
+
+def _shared_heads():
+    """Return a configuration with what the smallest models have: few key heads, a narrow condition, a table of rank."""
+    config = small_config()
+    config["flow_lm"]["transformer"] |= {"num_kv_heads": 1, "attn_dim": 24, "dim_feedforward": 40}
+    config["flow_lm"]["lookup_table"]["rank"] = 12
+    config["flow_lm"]["z_dim"] = 20
+    return config
+
+
+def _assert_the_same(found, expected):
+    assert found.language["position"] == expected.language["position"]
+    assert found.decoder["position"] == expected.decoder["position"]
+    read = int(expected.read["position"][0])
+    assert of_peak(found.read["cache"][:, :, :read], expected.read["cache"][:, :, :read]) < 1e-6
+    assert [name for name, error in worst(found, expected).items() if not error < 1e-5] == []
+
+
+def test_fifty_frames_are_the_package_s(pocket, voice, expected):
+    _assert_the_same(say_in_steps(pocket, voice, SPOKEN), expected)
+    assert expected.latents.std() > 0.5  # and they are no constant
+    assert abs(expected.latents[-1] - expected.latents[-2]).max() > 0.1
+
+
+def test_a_configuration_with_shared_heads_is_the_package_s_too():
+    model = load_pocket(_shared_heads())
+    voice = torch.randn(1, 5, model.flow_lm.dim, generator=torch.Generator().manual_seed(7))
+    _assert_the_same(say_in_steps(model, voice, 10), say_package(model, voice, 10))
+
+
+def test_one_by_one_the_frames_are_the_package_s_too(pocket, voice):
+    _assert_the_same(say_in_steps(pocket, voice, 10, one_by_one=True), say_package(pocket, voice, 10))
+
+
+def test_a_latent_of_nan_is_not_taken_for_the_first(pocket):
+    latent = torch.full((1, 1, pocket.flow_lm.ldim), float("nan"))
+    condition, *_ = flow_and_mimi.FlowLmStep(pocket)(latent, **transformer.flow_lm_state(pocket, 5))
+    assert torch.isnan(condition).all()
+
+
+def test_a_flow_without_two_times_is_refused():
+    config = small_config()
+    config["flow_lm"]["flow"]["type"] = "drifting"
+    with pytest.raises(InputError, match="type 'drifting' takes 0 times, the step is for two"):
+        flow_and_mimi.FlowStep(load_pocket(config))

@@ -4,19 +4,18 @@ import unicodedata
 
 import pytest
 import torch
+import yaml
+from safetensors.torch import save_file
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.pocket.pocket_architecture import (
+    HUB,
     LEARNT,
     load_pocket,
+    load_published,
     small_config,
     train_tokenizer,
 )
-
-
-def _same(model, other):
-    pairs = zip(model.parameters(), other.parameters(), strict=True)
-    return [torch.equal(a, b) for a, b in pairs]
 
 
 def test_nothing_is_fetched(monkeypatch):
@@ -29,22 +28,6 @@ def test_nothing_is_fetched(monkeypatch):
     assert load_pocket("english_2m_2026-10").flow_lm.conditioner.embed.num_embeddings == 4001
     with pytest.raises(AssertionError, match="network"):  # the control: the package alone asks
         type(load_pocket()).load_model(language="english")
-
-
-def test_the_seed_decides_the_weights(pocket):
-    assert all(_same(pocket, load_pocket(seed=0)))
-    other = load_pocket(seed=1)
-    same = {name for (name, _), equal in zip(other.named_parameters(), _same(pocket, other), strict=True) if equal}
-    assert same == {"flow_lm.out_eos.bias"}  # set to where speech ends
-
-
-def test_it_is_small_and_says_what_it_holds(pocket):
-    total = sum(p.numel() for p in pocket.parameters())
-    assert 5e4 < total < 2e5
-    assert pocket.mimi.decoder.weights_label == pocket.weights_label
-    assert f"PocketTTS narrow (random, seed 0; {total / 1e6:.1f} M parameters" in pocket.weights_label
-    assert not any(p.requires_grad for p in pocket.parameters())
-    assert not pocket.training
 
 
 @pytest.mark.parametrize("text", ["Hello world.", "Grüße, 漢字!", "\u00a0ﬁ 🙂"])
@@ -73,3 +56,70 @@ def test_loading_leaves_the_number_of_threads_alone():
     code = "import torch; torch.set_num_threads(2); import kokoro_nb.models.pocket; print(torch.get_num_threads())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["2"]  # the package left to itself sets 1
+
+
+@pytest.fixture
+def files(tmp_path, pocket):
+    """Write what is published: a configuration, a tokenizer and weights; return a function that writes it changed."""
+    tokenizer = train_tokenizer(LEARNT, tmp_path)
+
+    def write(change=None, **about):
+        state = {name: tensor.clone() for name, tensor in pocket.state_dict().items()}
+        if change:
+            change(state)
+        save_file(state, tmp_path / "model.safetensors")
+        content = small_config() | {"weights_path": str(tmp_path / "model.safetensors")} | about
+        content["flow_lm"]["lookup_table"]["tokenizer_path"] = str(tokenizer)
+        (tmp_path / "pocket.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+        return str(tmp_path / "pocket.yaml")
+
+    return write
+
+
+def test_what_is_loaded_is_what_was_written(files, pocket):
+    loaded = load_published(files(lambda state: state["flow_lm.bos_emb"].fill_(0.25)))
+    expected = pocket.state_dict()
+    for name, tensor in loaded.state_dict().items():
+        if name == "flow_lm.bos_emb":
+            assert (tensor == 0.25).all()
+        else:
+            torch.testing.assert_close(tensor, expected[name], rtol=0, atol=0)
+    assert loaded.weights_label.startswith("PocketTTS pocket.yaml (published; 0.2 M parameters; sha256 ")
+    assert loaded.weights_label != load_pocket().weights_label
+    assert not any(parameter.requires_grad for parameter in loaded.parameters())
+
+
+def _nan(state):
+    state["flow_lm.bos_emb"][0] = torch.nan
+
+
+def _less(state):
+    del state["flow_lm.bos_emb"]
+
+
+@pytest.mark.parametrize(
+    ("change", "about", "said"),
+    [
+        (_nan, {}, "'flow_lm.bos_emb' of .*pocket.yaml holds NaN or infinity; the file is damaged"),
+        (_less, {}, "cannot be loaded from .*pocket.yaml .RuntimeError: .*use the configuration, the weights"),
+        (None, {"weights_path": "absent.safetensors"}, "There is no file absent.safetensors, which .* names"),
+    ],
+)
+def test_what_does_not_fit_is_refused(files, change, about, said):
+    with pytest.raises(InputError, match=said):
+        load_published(files(change, **about))
+
+
+def test_what_is_no_configuration_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"There is no file .*absent\.yaml"):
+        load_published(str(tmp_path / "absent.yaml"))
+    path = tmp_path / "own.yaml"
+    for text, said in (("{", "is no YAML"), ("- 1", "is no configuration of PocketTTS")):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(InputError, match=said):
+            load_published(str(path))
+
+
+def test_without_a_network_the_hub_is_asked_for_in_vain(hub_cache):
+    with pytest.raises(InputError, match=r"model\.safetensors of 'kyutai/pocket-tts' is neither in the hub cache"):
+        load_published(HUB)

@@ -1,11 +1,13 @@
 import copy
+from collections import Counter
 
 import pytest
 import torch
 from pocket_tts.modules.stateful_module import init_states
 
+from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.pocket import transformer
+from kokoro_nb.models.pocket import flow_and_mimi, transformer
 from kokoro_nb.models.pocket.pocket_architecture import load_pocket, small_config
 
 WRITES = ["one_hot", "scatter"]
@@ -22,23 +24,6 @@ def test_a_write_goes_where_slicing_puts_it(write, tokens):
     expected = cache.clone()
     expected[6 : 6 + tokens] = new
     assert torch.equal(transformer.written(cache, new, torch.tensor([6]), tokens, write), expected)
-
-
-def test_only_the_first_tokens_are_written_where_fewer_are_asked_for():
-    cache, new = _random(10, 2, 4), _random(3, 2, 4, seed=1)
-    found = transformer.written(cache, new, torch.tensor([6]), torch.tensor([2]), "one_hot")
-    assert torch.equal(found[6:8], new[:2])
-    assert torch.equal(found[8:], cache[8:])
-    rows = transformer.written(cache, new, torch.tensor([6]), torch.tensor([2]), "scatter")
-    assert torch.equal(rows[6:9], new)  # the docstring says so
-
-
-def test_what_does_not_fit_is_left_out_or_refused():
-    cache, new = _random(10, 2, 4), _random(3, 2, 4, seed=1)
-    found = transformer.written(cache, new, torch.tensor([8]), 3, "one_hot")
-    assert torch.equal(found, torch.cat([cache[:8], new[:2]]))
-    with pytest.raises(RuntimeError, match="out of bounds"):
-        transformer.written(cache, new, torch.tensor([8]), 3, "scatter")
 
 
 @pytest.fixture
@@ -76,3 +61,42 @@ def test_a_decoder_of_another_build_is_refused():
     config["mimi"]["seanet"] |= {"n_residual_layers": 2}
     with pytest.raises(InputError, match="the step knows decoders with 9, padded with zeros"):
         transformer.mimi_state(load_pocket(config), 32)
+
+
+STEPS = ["text", "conditioning step", "conditioning backbone", "language model", "flow", "mimi"]
+FORMS = [(name, "one_hot") for name in STEPS]
+FORMS += [(name, "scatter") for name in STEPS[1:4]]  # those that write to the cache of the language model
+CAPACITY = 24
+
+
+def _step(pocket, name, write="one_hot"):
+    """Return a step and inputs for it, in the midst of an utterance: every state is full of numbers."""
+    dim, width = pocket.flow_lm.dim, pocket.flow_lm.ldim
+    language, decoder = transformer.flow_lm_state(pocket, CAPACITY), transformer.mimi_state(pocket, 48)
+    language = {"cache": _random(*language["cache"].shape, seed=1), "position": torch.tensor([5])}
+    streams = {key: _random(*decoder[key].shape, seed=i) for i, key in enumerate(decoder) if key != "position"}
+    if name == "text":
+        return flow_and_mimi.TextEmbedding(pocket), {"ids": torch.tensor([[5, 300, 17]])}
+    if name == "conditioning step":
+        return flow_and_mimi.ConditioningStep(pocket, write), {"embedding": _random(1, 1, dim, seed=2), **language}
+    if name == "conditioning backbone":
+        given = {"embeddings": _random(1, 8, dim, seed=2), "length": torch.tensor([6])}
+        return flow_and_mimi.ConditioningBackbone(pocket, write), {**given, **language}
+    if name == "language model":
+        return flow_and_mimi.FlowLmStep(pocket, write), {"latent": _random(1, 1, width, seed=2), **language}
+    if name == "flow":
+        times = {"s": torch.tensor([[0.25]]), "t": torch.tensor([[0.5]])}
+        return flow_and_mimi.FlowStep(pocket), {"c": _random(1, dim, seed=2), **times, "x": _random(1, width, seed=3)}
+    given = {"latent": _random(1, 1, width, seed=2), "position": torch.tensor([16]), **streams}
+    return flow_and_mimi.MimiStep(pocket), given
+
+
+@pytest.mark.parametrize(("name", "write"), FORMS)
+def test_the_graph_asks_no_value_and_writes_nowhere(pocket, name, write):
+    step, inputs = _step(pocket, name, write)
+    exported = export_program(step, inputs)
+    assert exported.outputs == step.output_names
+    kinds = Counter(str(node.target) for node in exported.program.graph.nodes if node.op == "call_function")
+    refused = (".item", "_local_scalar", "nonzero", "masked_select", "copy_", "add_.", "isnan", "rand")
+    assert [kind for kind in kinds if any(word in kind for word in refused)] == []
+    assert ("aten.scatter.src" in kinds) == (write == "scatter")

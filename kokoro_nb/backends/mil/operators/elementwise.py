@@ -82,10 +82,8 @@ def real_div(site: OperatorSite, x: Tensor, y: Tensor) -> Tensor:
     if not x.is_floating_point():
         if (y != 0).all() and not (x % y).any():  # how often a size is repeated, where coremltools expands it
             return x // y
-        raise InputError(
-            f"real_div '{site.name}' divides integers, and MIL does not say how the quotient is rounded; "
-            "cast to float before, or use a floor division."
-        )
+        what = "divides integers, and MIL does not say how the quotient is rounded"
+        raise InputError(f"real_div '{site.name}' {what}; cast to float before, or use a floor division.")
     return x / y
 
 
@@ -200,10 +198,8 @@ def einsum(site: OperatorSite, values: list[Tensor], equation: str) -> Tensor:
     letters = {letter: "abcdefgh"[i] for i, letter in enumerate(dict.fromkeys(c for c in equation if c.isalpha()))}
     plain = "".join(letters.get(letter, letter) for letter in equation.replace(" ", ""))
     if plain not in ("abcd,adce->abce", "abc,cbd->abd"):
-        raise InputError(
-            f"einsum '{site.name}' has the equation {equation}, and MIL knows nchw,nwhu->nchu and chw,whr->chr alone; "
-            "write the product with matmul."
-        )
+        known = f"the equation {equation}, and MIL knows nchw,nwhu->nchu and chw,whr->chr alone"
+        raise InputError(f"einsum '{site.name}' has {known}; write the product with matmul.")
     x, y = (value.transpose(-2, -3) for value in values)
     return accumulation.matmul(x, y).transpose(-2, -3)
 

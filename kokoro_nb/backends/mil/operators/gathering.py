@@ -39,10 +39,8 @@ def _places(site: OperatorSite, indices: Tensor, size: int) -> Tensor:
     lowest = -size if site.opset < IOS17 else 0
     wrong = indices[(indices < lowest) | (indices >= size)]
     if wrong.numel():
-        raise InputError(
-            f"{site.type} '{site.name}' has index {int(wrong.flatten()[0])}, out of range for an axis of {size}; "
-            "what Core ML reads or writes there is undefined: keep the index in range."
-        )
+        what = f"index {int(wrong.flatten()[0])}, out of range for an axis of {size}"
+        raise InputError(f"{site.type} '{site.name}' has {what}, which Core ML does not define: keep it in range.")
     return torch.where(indices < 0, indices + size, indices)
 
 

@@ -18,20 +18,13 @@ from kokoro_nb.errors import InputError
 Activation = Callable[[Tensor], Tensor]
 State = tuple[Tensor, ...]
 Cell = Callable[[Tensor, State], State]
-ACTIVATIONS: dict[str, Activation] = {
-    "sigmoid": logistic,
-    "tanh": torch.tanh,
-    "relu": positive,
-    "linear": lambda x: x,
-}
+ACTIVATIONS: dict[str, Activation] = {"sigmoid": logistic, "tanh": torch.tanh, "relu": positive, "linear": lambda x: x}
 
 
 def _activation(site: OperatorSite, name: str) -> Activation:
     if name not in ACTIVATIONS:
-        raise InputError(
-            f"{site.type} '{site.name}' has the activation {name}, whose parameters MIL does not give; "
-            f"use {', '.join(ACTIVATIONS)}."
-        )
+        use = f"whose parameters MIL does not give; use {', '.join(ACTIVATIONS)}"
+        raise InputError(f"{site.type} '{site.name}' has the activation {name}, {use}.")
     return ACTIVATIONS[name]
 
 

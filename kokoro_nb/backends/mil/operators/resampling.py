@@ -67,9 +67,8 @@ def upsample_bilinear(
     """Interpolate linearly; the spacing of the places follows from the sizes, not from the factors."""
     centred = not align_corners if half_pixel_centers is None else half_pixel_centers
     if align_corners and centred:
-        raise InputError(
-            f"upsample_bilinear '{site.name}' has aligned corners and half-pixel centres, which exclude each other."
-        )
+        both = "aligned corners and half-pixel centres, which exclude each other"
+        raise InputError(f"upsample_bilinear '{site.name}' has {both}.")
     grid = GRIDS["STRICT_ALIGN_CORNERS" if align_corners else "UNALIGN_CORNERS" if centred else "DEFAULT"]
     x = _linear(x, -2, _scaled(x.shape[-2], scale_factor_height), grid)
     return _linear(x, -1, _scaled(x.shape[-1], scale_factor_width), grid)
@@ -94,10 +93,8 @@ def resize(
         For nearest neighbours with another sampling than the default: MIL does not say how places are rounded there.
     """
     if interpolation_mode != "LINEAR" and sampling_mode != "DEFAULT":
-        raise InputError(
-            f"resize '{site.name}' takes nearest neighbours with {sampling_mode}, and MIL does not say how places are "
-            "rounded; use DEFAULT."
-        )
+        how = f"nearest neighbours with {sampling_mode}, and MIL does not say how places are rounded"
+        raise InputError(f"resize '{site.name}' takes {how}; use DEFAULT.")
     for axis, size in zip(range(-resized_dims, 0), shape[-resized_dims:] if resized_dims else [], strict=True):
         if size:
             linear = interpolation_mode == "LINEAR"

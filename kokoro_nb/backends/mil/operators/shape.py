@@ -86,10 +86,8 @@ def pad(site: OperatorSite, x: Tensor, pad: list[int], mode: str, constant_val: 
         if mode == "replicate":
             places = places.clamp(0, size - 1)
         elif max(before, after) >= size:
-            raise InputError(
-                f"pad '{site.name}' mirrors {max(before, after)} elements of an axis of {size}; "
-                f"it can mirror {size - 1}."
-            )
+            what = f"mirrors {max(before, after)} elements of an axis of {size}; it can mirror {size - 1}"
+            raise InputError(f"pad '{site.name}' {what}.")
         else:
             places = (size - 1) - (places.abs() - (size - 1)).abs()
         x = x.index_select(axis, places)
