@@ -20,7 +20,7 @@ BUDGETS = {
     "defects": 1_497,
     "listening": 787,
     "commands, top": 1_575,
-    "tests": 23_726,
+    "tests": 21_725,
 }
 FILES = 354
 LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
