@@ -137,7 +137,7 @@ def compare(reference: Any, candidate: Any, sr: int | None = None) -> Any:
         from kokoro_nb.listening.comparison import compare_audio
 
         return compare_audio(reference, candidate, sr)
-    from kokoro_nb.traces.parity import compare as compare_tensors
+    from kokoro_nb.traces.statistics import compare as compare_tensors
 
     return compare_tensors(reference, candidate)
 

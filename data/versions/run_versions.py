@@ -79,7 +79,7 @@ def tried(name: str, locked: Path, room: Path, other: Path | None) -> int:
 
 def versions(folder: Path) -> dict[str, str]:
     """Return what was installed where the records of a folder were made."""
-    record = next(iter(sorted(folder.glob("*.healthy.json"))))
+    record = sorted(folder.glob("*.healthy.json"))[-1]
     return json.loads(record.read_text(encoding="utf-8"))["versions"]
 
 
@@ -90,8 +90,8 @@ def cell(row: dict) -> str:
         return "-"
     counts = [tuple(map(int, re.findall(r"(\d+) of (\d+)", one)[0])) for one in found if "refused" not in one]
     shown, total = (sum(each) for each in zip(*counts, strict=True))
-    healthy = "" if all(one.startswith(("pass", "refused")) for one in found[:2]) else ", healthy FAILS"
-    named = f", names {', '.join(row['named'])}" if "named" in row else ""
+    healthy = ", a right one FAILS" if any(one.startswith("fail") for one in found[:2]) else ""
+    named = f", names {', '.join(row['named']) or 'none'}" if "named" in row else ""
     return f"{len(counts)} of {len(found)}, {shown} of {total} shown{named}{healthy}"
 
 

@@ -19,8 +19,7 @@ import numpy as np
 from kokoro_nb.backends.failed_operator import failed_line, failed_operator
 from kokoro_nb.backends.signature import Arrays, TensorSpec
 from kokoro_nb.errors import InputError
-from kokoro_nb.traces.operators import Taps
-from kokoro_nb.traces.trace import Keep, Trace
+from kokoro_nb.traces.trace import Keep, Taps, Trace
 
 Rung = Literal["patched", "exported", "lowered", "serialised", "loaded", "run"]
 META, TAPS = "meta.json", "taps.json"

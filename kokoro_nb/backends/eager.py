@@ -14,8 +14,7 @@ from kokoro_nb.backends.called_operators import default_dtype
 from kokoro_nb.backends.exported import Exported, export_program, snapshot, state, wrote
 from kokoro_nb.errors import InputError
 from kokoro_nb.patch_registry import active_patches, with_patches
-from kokoro_nb.traces.operators import Taps, chosen
-from kokoro_nb.traces.trace import Keep, Recorder, Trace
+from kokoro_nb.traces.trace import Keep, Recorder, Taps, Trace, chosen
 
 
 @dataclass(frozen=True)

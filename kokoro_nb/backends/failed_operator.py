@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from kokoro_nb.traces.operators import Operator
+from kokoro_nb.traces.trace import Operator
 
 OPERATORS = tuple(
     re.compile(pattern)

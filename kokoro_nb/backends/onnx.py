@@ -17,8 +17,7 @@ from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.backends.taps import read_taps
 from kokoro_nb.cache_keys import rival_runtimes
-from kokoro_nb.traces.operators import Taps
-from kokoro_nb.traces.trace import Keep, Trace
+from kokoro_nb.traces.trace import Keep, Taps, Trace
 
 PLACES = 2  # of the rules in `places`: an artefact that was made by earlier ones is made anew
 

@@ -27,8 +27,7 @@ from kokoro_nb.backends.called_operators import (
 from kokoro_nb.backends.signature import array_of, as_tensor, dtype_name, sizes
 from kokoro_nb.errors import InputError
 from kokoro_nb.torch_private import schema
-from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
-from kokoro_nb.traces.trace import Given, Hook
+from kokoro_nb.traces.trace import CONSTANT, INPUT, Given, Hook, Operator
 
 HELD = ("placeholder", "get_attr")  # kinds of nodes that compute nothing
 Observer = Callable[[str, Any], Any]

@@ -12,8 +12,7 @@ from kokoro_nb.backends.base import TAPS
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.errors import InputError
 from kokoro_nb.storage import read_json, write_json
-from kokoro_nb.traces.operators import Operator, Taps, chosen
-from kokoro_nb.traces.trace import Keep, Recorder, Trace
+from kokoro_nb.traces.trace import Keep, Operator, Recorder, Taps, Trace, chosen
 
 SCHEMA = 1
 

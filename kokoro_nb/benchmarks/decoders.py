@@ -21,7 +21,7 @@ from kokoro_nb.models.architecture import FRAMES_PER_SECOND, SAMPLES_PER_FRAME
 from kokoro_nb.models.case import capture
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
-from kokoro_nb.traces.parity import compare
+from kokoro_nb.traces.statistics import compare
 
 TEXT = "Hello world, this is a test of the exports."
 BACKENDS = (

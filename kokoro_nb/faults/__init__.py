@@ -5,7 +5,6 @@ are in `kinds`).
 """
 
 from kokoro_nb.faults.kinds import KINDS
-from kokoro_nb.faults.modules import nearly_constant, planted
-from kokoro_nb.faults.planting import Fault, generate, plant, possible
+from kokoro_nb.faults.planting import Fault, generate, nearly_constant, plant, planted, possible
 
 __all__ = ["KINDS", "Fault", "generate", "nearly_constant", "plant", "planted", "possible"]

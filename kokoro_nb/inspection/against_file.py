@@ -6,20 +6,22 @@ from dataclasses import replace
 
 import numpy as np
 
-from kokoro_nb.inspection.blame import InspectionFinding
-from kokoro_nb.inspection.compared_constants import (
+from kokoro_nb.inspection.compared_program import ComparedNode
+from kokoro_nb.inspection.compared_values import (
     ROUNDED,
+    ValueSketch,
     called,
     changed_parameters,
     differing,
+    factor_of,
     foreign_constants,
     largest_change,
     other_number,
     same_constants,
+    scaled,
 )
-from kokoro_nb.inspection.compared_program import ComparedNode
+from kokoro_nb.inspection.judged_run import InspectionFinding
 from kokoro_nb.inspection.paired_values import APART, EXACT, OTHER, REPLACED, SAME, PairedValues, plain_name
-from kokoro_nb.inspection.value_sketch import ValueSketch, factor_of, scaled
 from kokoro_nb.inspection.value_types import Value
 from kokoro_nb.locate.culprit import Mechanism, Name
 from kokoro_nb.markup import number
@@ -169,7 +171,7 @@ class PairedPrograms(PairedValues):
         return self._elsewhere(node, others, proof)
 
     def _stated(self, node: ComparedNode, how: list[tuple[Name, str]], proof: list[str]) -> InspectionFinding:
-        where = f"{_called(node)} is the first node whose result {self.reference.label} does not have"
+        where = f"{_called(node)} is the first divergence from {self.reference.label}"
         if how:
             return _found(node, how[0][0], f"{where}: {'; '.join(words for _, words in how)}.", proof)
         statement = f"{where}, though operator, constants and attributes are the same."
@@ -241,7 +243,7 @@ class PairedPrograms(PairedValues):
         """Say what parts where the two are written in other operators, between results that both have."""
         region = self._region(node)
         other = next((one for one in others if self.is_missing(one)), None)
-        where = f"{_called(node)} is the first node whose result {self.reference.label} does not have"
+        where = f"{_called(node)} is the first divergence from {self.reference.label}"
         turned = self._turned(node, proof)
         if turned is not None:
             return turned
@@ -264,7 +266,7 @@ class PairedPrograms(PairedValues):
         value = self.own.get(node.outputs[0])
         factor = scaled(value, self.known[read], self._alike) if value is not None and read in self.known else []
         if factor:
-            words = factor[0].replace("what it is there", "its input")
+            words = factor[0].replace("the reference's", "its input's")
             statement = f"{where}: no {node.operator} there reads the same, and {words}."
             return _found(node, "changed scale", statement, proof)
         unread = "".join(f"; {words}" for _, words in self._rewired(node, other))
@@ -291,7 +293,7 @@ class PairedPrograms(PairedValues):
                         return "frozen length", f"{words}, the length of axis {axis} of '{one}', which is open"
                 return "changed constant", words
             if factor_of(value, self.known[name], self._alike) is not None:
-                return "changed scale", f"its result is exactly {number(factor)} times what it is there"
+                return "changed scale", f"its result is exactly {number(factor)} times the reference's"
         return None
 
     def _region(self, node: ComparedNode) -> list[ComparedNode]:

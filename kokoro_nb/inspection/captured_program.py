@@ -10,11 +10,10 @@ import numpy as np
 
 from kokoro_nb.backends.signature import TensorSpec, array_of, checked
 from kokoro_nb.errors import one_line
-from kokoro_nb.inspection.blame import Blame
 from kokoro_nb.inspection.compared_program import ComparedProgram
 from kokoro_nb.inspection.input_maker import MadeInputs, varied
 from kokoro_nb.inspection.inspection_report import InspectionReport
-from kokoro_nb.inspection.judged_run import JudgedRun, OperatorAlone, node_findings
+from kokoro_nb.inspection.judged_run import Blame, JudgedRun, OperatorAlone, node_findings
 from kokoro_nb.inspection.node_judgement import Far, NodeJudgement, NodeOutputError, distances, is_finite, judgement
 from kokoro_nb.inspection.value_types import Arrays, Tell, Value
 from kokoro_nb.inspection.whole_file import OutputSummary, imprecise, unread_inputs, unstable
@@ -234,7 +233,7 @@ def _judged(program: CapturedProgram, judge: Judge, run: ProgramRun, far: dict[s
     operator, facts = program.operators[index], program.facts
     name, hidden = operator.name, facts.hidden
     about = (index, facts.keys.get(name, name), operator.op)
-    shown = "" if name in run.captured else "the runtime does not show what it gives"
+    shown = "" if name in run.captured else "the runtime does not show its result"
     unseen = (f"its input {one} is not shown" for one in operator.inputs if one in hidden and one not in run.captured)
     reason = hidden.get(name) or shown or next(unseen, "")
     if reason:

@@ -11,11 +11,11 @@ from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import array_of
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.onnx_file import OnnxFile
-from kokoro_nb.inspection.onnx_nodes import OnnxNode, freeing, last_readers, nodes_of
+from kokoro_nb.inspection.onnx_model import OnnxNode, freeing, last_readers, nodes_of
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, widened
 from kokoro_nb.inspection.value_types import Value
 from kokoro_nb.inspection.whole_file import named_constants
-from kokoro_nb.traces.operators import CONSTANT, Operator
+from kokoro_nb.traces.trace import CONSTANT, Operator
 
 Observe = Callable[[str, Value], object]
 ROUNDING = ("QuantizeLinear", "DynamicQuantizeLinear")

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.blame import Blame
 from kokoro_nb.inspection.input_maker import made_inputs
-from kokoro_nb.inspection.judged_run import JudgedRun, OperatorAlone
+from kokoro_nb.inspection.judged_run import Blame, JudgedRun, OperatorAlone
 from kokoro_nb.inspection.node_groups import NodeGroups
 from kokoro_nb.inspection.node_judgement import (
     Far,
@@ -24,8 +23,18 @@ from kokoro_nb.inspection.node_judgement import (
     unrounded_inputs_explain,
 )
 from kokoro_nb.inspection.onnx_file import OnnxFile
-from kokoro_nb.inspection.onnx_nodes import OnnxNode, freeing, last_readers, nodes_of
-from kokoro_nb.inspection.onnx_session import OtherRuns, pinned, run_session, run_ways, session_of, tapped
+from kokoro_nb.inspection.onnx_model import (
+    OnnxNode,
+    OtherRuns,
+    freeing,
+    last_readers,
+    nodes_of,
+    pinned,
+    run_session,
+    run_ways,
+    session_of,
+    tapped,
+)
 from kokoro_nb.inspection.quantisation_budget import BudgetWatch, QuantisationBudget
 from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall
 from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values
@@ -96,9 +105,8 @@ class FileRun(JudgedRun):
         if reference is None or reference.is_wrong:
             other = "onnx's reference evaluator does not agree with float64 here either; either may be meant."
             return "unknown", (*proofs, other)
-        times = (
-            f"{number(reference.ratio)} times what rounding explains, where the runtime has {number(alone.ratio)} times"
-        )
+        times = f"{number(reference.ratio)} times the rounding-error bound"
+        times = f"{times}, where the runtime has {number(alone.ratio)} times"
         other = f"onnx's reference evaluator, in the file's own types, agrees with float64: {times}."
         return "runtime", (*proofs, other)
 

@@ -8,8 +8,7 @@ import numpy as np
 
 from kokoro_nb.defects.defect_script import write_shown
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.blame import InspectionFinding
-from kokoro_nb.inspection.judged_run import JudgedRun
+from kokoro_nb.inspection.judged_run import InspectionFinding, JudgedRun
 from kokoro_nb.inspection.node_judgement import NodeJudgement
 
 SCRIPTS = 10  # findings for which a script is written

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.inspection.blame import InspectionFinding
 from kokoro_nb.inspection.file_run import FileRun
+from kokoro_nb.inspection.judged_run import InspectionFinding
 from kokoro_nb.inspection.node_judgement import relative_noise
 from kokoro_nb.inspection.onnx_file import OnnxFile
-from kokoro_nb.inspection.onnx_nodes import freeing, last_readers, nodes_of
+from kokoro_nb.inspection.onnx_model import freeing, last_readers, nodes_of
 from kokoro_nb.inspection.rounding_limits import PRODUCTS, SUMS
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, computed, widened
 from kokoro_nb.inspection.value_types import Arrays, Tell, Value

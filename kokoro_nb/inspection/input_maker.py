@@ -9,7 +9,7 @@ import numpy as np
 from kokoro_nb.backends.signature import TensorSpec, as_array
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.onnx_file import OnnxFile
-from kokoro_nb.inspection.onnx_session import run_session, session_of
+from kokoro_nb.inspection.onnx_model import run_session, session_of
 from kokoro_nb.locate.rounding_bound import is_float
 
 SIZES = (16, 24, 64, 8, 4, 2, 1, 128)
@@ -132,7 +132,7 @@ def _values(spec: TensorSpec, bound: int | None, size: int, generator: np.random
         return np.ones(shape, bool), "all true"
     if dtype.kind in "iu" and bound is not None:
         low = 1 if bound > 2 else 0  # 0 pads in most vocabularies
-        return generator.integers(low, bound, shape).astype(dtype), f"indices below {bound}, of what they look up"
+        return generator.integers(low, bound, shape).astype(dtype), f"indices below {bound}, the size of their table"
     if "mask" in name:
         return np.ones(shape, dtype), "ones: a mask"
     if dtype.kind in "iu":

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from kokoro_nb.findings import Verdict
-from kokoro_nb.inspection.blame import InspectionFinding
 from kokoro_nb.inspection.float16_foresight import HalfPrecisionNode, in_danger
+from kokoro_nb.inspection.judged_run import InspectionFinding
 from kokoro_nb.inspection.mended_file import MendedFile
 from kokoro_nb.inspection.node_judgement import NodeJudgement
 from kokoro_nb.inspection.quantisation_budget import QuantisationBudget
@@ -86,7 +86,7 @@ class InspectionReport:
         return tuple(j for j in self.judgements if j.verdict == "unknown" and j.reason != "draws at random")
 
     def worst(self, n: int = 10) -> tuple[NodeJudgement, ...]:
-        """Return the `n` nodes that are furthest off, as multiples of what rounding explains."""
+        """Return the `n` nodes that are furthest off, as multiples of the rounding-error bound."""
         judged = [judgement for judgement in self.judgements if judgement.worst is not None]
         return tuple(sorted(judged, key=lambda one: 0.0 if one.kept_wide else -one.size)[:n])
 

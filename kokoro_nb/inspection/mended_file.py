@@ -20,8 +20,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.file_run import FileRun, examined
 from kokoro_nb.inspection.float16_foresight import LARGEST, float16_foresight, in_danger
 from kokoro_nb.inspection.onnx_file import OnnxFile, in_order
-from kokoro_nb.inspection.onnx_nodes import copied, freeing, last_readers, nodes_of, put
-from kokoro_nb.inspection.onnx_session import brief, run_session, session_of
+from kokoro_nb.inspection.onnx_model import brief, copied, freeing, last_readers, nodes_of, put, run_session, session_of
 from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values
 from kokoro_nb.inspection.whole_file import AUDIBLE, signal_to_noise
 from kokoro_nb.locate.search import smallest
@@ -83,7 +82,7 @@ class MendedFile:
         lost = "" if np.isinf(self.weights) else f"; rounding of weights alone makes {_decibels(self.weights)}"
         plain = f"Level of the outputs over {self.error}: {_decibels(self.plain)}{lost}."
         if not self.kept:
-            finer = " What is to be gained is in the weights: a scale for each channel, or more bits." if lost else ""
+            finer = " The gain is in the weights: a scale for each channel, or more bits." if lost else ""
             return f"{plain} None of the {self.count} {self.parts} has to be in float32.{finer}"
         worst = sorted(self.withdrawn, key=lambda key: self.withdrawn[key])
         each = ", ".join(f"{key}: {_decibels(self.withdrawn[key])}" for key in worst[:8])

@@ -12,10 +12,9 @@ from functools import cached_property
 import numpy as np
 
 from kokoro_nb.inspection.onnx_file import OnnxFile
-from kokoro_nb.inspection.onnx_nodes import OnnxNode, freeing, last_readers
-from kokoro_nb.inspection.onnx_session import run_session, session_of, tapped
+from kokoro_nb.inspection.onnx_model import OnnxNode, freeing, last_readers, run_session, session_of, tapped
 from kokoro_nb.inspection.value_types import Arrays, Value, Values
-from kokoro_nb.traces.parity import relative_difference
+from kokoro_nb.traces.statistics import relative_difference
 
 FIRST = 32  # nodes of the first group, before it is known how large their values are
 MOST = 60  # nodes of one group: the values of the next ones may be far larger than those before

@@ -15,9 +15,8 @@ from kokoro_nb.inspection.value_types import Array, Input, Several, Value
 from kokoro_nb.locate.local_error import LocalError, judged
 from kokoro_nb.locate.rounding_bound import is_float, kept_wide, spacing
 from kokoro_nb.locate.rule_evidence import pattern
-from kokoro_nb.traces.operators import Operator
-from kokoro_nb.traces.parity import relative_difference
-from kokoro_nb.traces.statistics import describe
+from kokoro_nb.traces.statistics import describe, relative_difference
+from kokoro_nb.traces.trace import Operator
 
 Far = tuple[float, float, bool]
 WIDE = "right if float32 was kept before it"

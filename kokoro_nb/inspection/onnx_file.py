@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.onnx_nodes import OnnxNode, put, typed_inputs
-from kokoro_nb.inspection.onnx_session import brief
+from kokoro_nb.inspection.onnx_model import OnnxNode, brief, put, typed_inputs
 from kokoro_nb.inspection.semantics.control_flow import bodies_of, captured_names
 from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, computed, dtypes_of
 from kokoro_nb.inspection.value_types import Value, Values

@@ -6,15 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.inspection.blame import InspectionFinding
 from kokoro_nb.inspection.compared_program import ComparedProgram, of_onnx
 from kokoro_nb.inspection.file_run import FileRun, examined
 from kokoro_nb.inspection.float16_foresight import float16_foresight, foreseen, half_precision_findings
 from kokoro_nb.inspection.input_maker import MadeInputs, given_inputs, made_inputs
 from kokoro_nb.inspection.inspection_report import InspectionReport
-from kokoro_nb.inspection.judged_run import node_findings
+from kokoro_nb.inspection.judged_run import InspectionFinding, node_findings
 from kokoro_nb.inspection.onnx_file import OnnxFile
-from kokoro_nb.inspection.onnx_nodes import OnnxNode, nodes_of
+from kokoro_nb.inspection.onnx_model import OnnxNode, nodes_of
 from kokoro_nb.inspection.semantics.control_flow import bodies_of
 from kokoro_nb.inspection.value_types import Arrays, Tell
 from kokoro_nb.inspection.whole_file import constants_noted, has_halves, summaries, whole_findings

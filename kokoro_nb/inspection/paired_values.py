@@ -14,10 +14,9 @@ from typing import Self
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.compared_constants import differing, largest_change, same_weight
 from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram, by_name
+from kokoro_nb.inspection.compared_values import ValueSketch, differing, largest_change, nearest, same_weight, sketches
 from kokoro_nb.inspection.input_maker import varied
-from kokoro_nb.inspection.value_sketch import ValueSketch, nearest, sketches
 from kokoro_nb.inspection.value_types import Arrays
 
 APART = 0.01  # of its root mean square: what rounding of constants to 16 bits does to a value is below it

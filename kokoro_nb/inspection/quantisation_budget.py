@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.inspection.onnx_file import OnnxFile
-from kokoro_nb.inspection.onnx_nodes import OnnxNode, last_readers
+from kokoro_nb.inspection.onnx_model import OnnxNode, last_readers
 from kokoro_nb.inspection.quantised_layers import IntegerLayers, WrittenOut
 from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, computed, widened
 from kokoro_nb.inspection.semantics.quantised import BEFORE_ROUNDING, RANGES, scales_spread

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.inspection.onnx_file import OnnxFile
-from kokoro_nb.inspection.onnx_nodes import OnnxNode
+from kokoro_nb.inspection.onnx_model import OnnxNode
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall
 from kokoro_nb.inspection.semantics.quantised import LONGEST, NOT, ON_INTEGERS, weight_axis
 from kokoro_nb.inspection.value_types import Arrays

@@ -25,8 +25,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.file_run import FileRun
 from kokoro_nb.inspection.mended_file import Measured, MendedFile, lowest_level, mended_file
 from kokoro_nb.inspection.onnx_file import OnnxFile
-from kokoro_nb.inspection.onnx_nodes import OnnxNode, copied, nodes_of, put
-from kokoro_nb.inspection.onnx_session import run_session, session_of
+from kokoro_nb.inspection.onnx_model import OnnxNode, copied, nodes_of, put, run_session, session_of
 from kokoro_nb.inspection.quantisation_budget import QuantisationBudget
 from kokoro_nb.inspection.quantised_layers import IntegerLayers
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, computed, widened

@@ -8,19 +8,27 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.blame import Blame, InspectionFinding
 from kokoro_nb.inspection.file_run import FileRun
+from kokoro_nb.inspection.judged_run import Blame, InspectionFinding
 from kokoro_nb.inspection.node_groups import AGAIN, HEAVY, THREADS
 from kokoro_nb.inspection.node_judgement import NodeJudgement, is_finite, relative_noise
 from kokoro_nb.inspection.onnx_file import OnnxFile, TensorArrays, initialisers
-from kokoro_nb.inspection.onnx_nodes import OnnxNode, draws_inside, nodes_of
-from kokoro_nb.inspection.onnx_session import WAYS, optimised, run_session, session_of, tapped
+from kokoro_nb.inspection.onnx_model import (
+    WAYS,
+    OnnxNode,
+    draws_inside,
+    nodes_of,
+    optimised,
+    run_session,
+    session_of,
+    tapped,
+)
 from kokoro_nb.inspection.quantisation_budget import decibels
 from kokoro_nb.inspection.value_types import Arrays, Value
 from kokoro_nb.locate.rounding_bound import is_float
 from kokoro_nb.markup import number
-from kokoro_nb.traces.parity import relative_difference
 from kokoro_nb.traces.record import sketched
+from kokoro_nb.traces.statistics import relative_difference
 
 FLOOR = 2.0**-20  # of the peak: two orders of summation in float32
 TIMES = 16.0  # how many times the error that rounding makes of the whole file another way to run it may be off

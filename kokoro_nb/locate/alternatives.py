@@ -78,16 +78,16 @@ def _wrapped(self: np.ndarray, dim: int, **_: Any) -> Any:
 
 
 def _known(name: str, function: Callable[..., Any]) -> Alternative:
-    """Return a maximum or minimum over axes of what is no NaN."""
+    """Return a maximum or minimum over axes of all values but NaN."""
 
     def compute(self: np.ndarray, dim: Any = None, keepdim: bool = False, **_: Any) -> Any:
         return function(self, axis=tuple(dim) if dim else None, keepdims=keepdim)
 
-    return f"the {name} of what is no NaN", compute
+    return f"the {name} of all values but NaN", compute
 
 
 def _compared(before: Callable[..., Any]) -> tuple[Alternative]:
-    words = "what a comparison chooses that NaN does not pass"
+    words = "the choice of a comparison that NaN fails"
     return ((words, lambda self, other, **_: np.where(before(self, other), self, other)),)
 
 
@@ -171,9 +171,9 @@ ALTERNATIVES: dict[str, tuple[Alternative, ...]] = {
     "scatter_reduce": (
         ("a scatter that keeps the last number alone", _scattered(lambda values: values[-1])),
         ("the sum", _scattered(sum)),
-        ("the sum without what was there", _scattered(lambda values: sum(values[1:] or values))),
-        ("the mean with what was there", _scattered(np.mean)),
-        ("the mean without what was there", _scattered(lambda values: np.mean(values[1:] or values))),
+        ("the sum without the old value", _scattered(lambda values: sum(values[1:] or values))),
+        ("the mean with the old value", _scattered(np.mean)),
+        ("the mean without the old value", _scattered(lambda values: np.mean(values[1:] or values))),
     ),
     "cumsum": (("running sums in int32, which wrap around", _wrapped),),
     "sum": ((_ONE_BY_ONE, _in_turn),),

@@ -27,8 +27,7 @@ from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.local_error import Judge, LocalError
 from kokoro_nb.locate.rule_evidence import Evidence, call_of
 from kokoro_nb.locate.verdicts import wrong_operator
-from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
-from kokoro_nb.traces.trace import Recorder, Trace
+from kokoro_nb.traces.trace import CONSTANT, INPUT, Operator, Recorder, Trace
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ class Bisection:
         Number of operators that compute, each with the views that follow it.
     verdict : str
         ``fail``: one operator is wrong, alone and on right inputs. ``unknown``: the whole is wrong, and no single
-        operator by itself. ``pass``: every output of the whole is within what rounding explains.
+        operator by itself. ``pass``: every output of the whole is within the rounding-error bound.
     operators : tuple of str
         The operator; or, where that is unknown, those of the smallest part that was seen to be wrong.
     limit : int
@@ -135,21 +134,21 @@ def _unseen(outputs: tuple[LocalError, ...]) -> str:
     """Return how far the outputs are off, and how large an error inside has to be for them to show it."""
     floats = [one for one in outputs if one.dtype.startswith("float")]
     if not floats:
-        return "No output differs from what is right on these inputs; an error inside that reaches none is not seen."
+        return "Every output is right on these inputs; an error inside that reaches none is not seen."
     # np.max keeps NaN
     off, seen = (
         float(np.max(each)) for each in zip(*((one.of_peak, one.bound_of_peak) for one in floats), strict=True)
     )
     return (
         f"No output differs from the operators in float64 by more than {off:.2g} of its peak on these inputs; an error "
-        f"inside that moves none by more than {seen:.2g} of its peak, what rounding explains, would not be seen."
+        f"inside that moves none by more than {seen:.2g} of its peak, the rounding-error bound, would not be seen."
     )
 
 
 def _size(error: LocalError) -> str:
     if np.isinf(error.ratio):
         return f"{int(error.wrong.sum())} of {error.wrong.size} elements that are of another kind or value"
-    return f"{error.of_peak:.2g} of the peak, {error.ratio:.2g} times what rounding explains"
+    return f"{error.of_peak:.2g} of the peak, {error.ratio:.2g} times the rounding-error bound"
 
 
 def bisect(candidate: Exported, inputs: Arrays, backend: Backend, folder: str | Path | None = None) -> Bisection:
@@ -235,7 +234,7 @@ class _Run:
             return self._found("fail", (error.operator.name,), error=error, read=read)
         suspect = ", ".join(self.cuts.names(unit, unit + 1))
         smallest = self._smallest([one for one in self.steps.values() if one.wrong][-1])
-        reason = f"what was left, {suspect}, is right when it is compiled alone"
+        reason = f"the rest, {suspect}, is right when it is compiled alone"
         return self._unknown(smallest, reason, joined=smallest.wrong[0])
 
     def _smallest(self, failing: BisectionStep) -> BisectionStep:

@@ -18,8 +18,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.output_error import worst_output
 from kokoro_nb.storage import write_json
-from kokoro_nb.traces.operators import CONSTANT, INPUT
-from kokoro_nb.traces.trace import Trace
+from kokoro_nb.traces.trace import CONSTANT, INPUT, Trace
 
 RUNNERS = {
     "onnxruntime": ("onnxruntime", ("onnx", "onnxscript", "onnxruntime")),
@@ -76,7 +75,7 @@ def write_finding_bundle(
     tensors = {key: torch.from_numpy(np.asarray(as_array(key, value), order="C")) for key, value in fed.items()}
     limit = _limit(culprit, healed.exported.program, tensors, right)
     if not np.isfinite(limit):
-        raise InputError(f"{name} alone is as wrong in PyTorch: what it computes is beyond its dtype, on any runtime.")
+        raise InputError(f"{name} alone is as wrong in PyTorch: its result is beyond its dtype, on any runtime.")
     title = f"{culprit.tap.op} is wrong on {culprit.backend}"
     about = {"packages": packages, "inputs": list(tensors), "limit": limit, "finding": culprit.as_dict()}
 
@@ -90,7 +89,7 @@ def write_finding_bundle(
         write_json(draft / "finding.json", about)
 
     alone = (
-        f"{name} alone, on what PyTorch puts into it, is right on {culprit.backend}: what is wrong needs what lies "
+        f"{name} alone, on PyTorch's inputs, is right on {culprit.backend}: the error needs the operators "
         "around it, so that there is no bundle of this operator."
     )
     return write_shown(folder, SCRIPT, fill, {"": 1, "--mended": 0}, alone)
@@ -117,7 +116,7 @@ def _seen(culprit: Culprit) -> str:
 def _report(culprit: Culprit, packages: tuple[str, ...], limit: float, title: str) -> str:
     """Return the bug report, in Markdown."""
     sections = {
-        "What is expected and what is seen": [
+        "Expected and actual": [
             f"Expected is the operator in float64 on the same inputs, to {limit:.3g} of the peak: what rounding "
             f"explains, and {ALLOWED} times what PyTorch itself is off on them. Seen in the whole model: "
             f"{_seen(culprit)}."

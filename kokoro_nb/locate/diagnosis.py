@@ -13,15 +13,14 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Verdict
 from kokoro_nb.locate.bisection import Bisection
 from kokoro_nb.locate.card_facts import Fact, card_facts, facts_card
-from kokoro_nb.locate.culprit import Culprit
+from kokoro_nb.locate.culprit import Culprit, known_failure, known_mechanism
 from kokoro_nb.locate.culprit_bundle import write_finding_bundle
 from kokoro_nb.locate.investigation import Investigation, Subject
-from kokoro_nb.locate.known_defects import known_failure, known_mechanism
 from kokoro_nb.locate.output_error import OutputError
 from kokoro_nb.locate.remedies import Remedy, tried
 from kokoro_nb.locate.trials import plans
 from kokoro_nb.storage import json_ready, write_text
-from kokoro_nb.traces.operators import INPUT
+from kokoro_nb.traces.trace import INPUT
 
 HEADINGS = {"fail": "is wrong", "pass": "is right", "unknown": "is not cleared", "skip": "was not run"}
 
@@ -129,7 +128,7 @@ class Diagnosis:
         if self.failure is not None:
             return "export the parts of the module one by one, or with patches, until the one that fails is found"
         if self.method == "inspection":
-            return "diagnose the module without the file, which exports it anew, or inspect it against a right one"
+            return "diagnose the module without the file, by a new export, or inspect the file against a right one"
         if self.bisection is None:
             return "compile parts of the program alone (method bisection), or give a reference with inputs of its own"
         return "run the same program on a backend that shows its operators, such as onnxruntime or executorch-portable"

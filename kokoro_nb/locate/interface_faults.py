@@ -15,9 +15,8 @@ from kokoro_nb.locate.investigation import Investigation, Subject
 from kokoro_nb.locate.local_error import parts
 from kokoro_nb.locate.output_error import OutputLimit, worst_output
 from kokoro_nb.locate.propagation import Deviation
-from kokoro_nb.traces.operators import CONSTANT, Operator
 from kokoro_nb.traces.statistics import describe
-from kokoro_nb.traces.trace import Tap
+from kokoro_nb.traces.trace import CONSTANT, Operator, Tap
 
 RANDOM = (
     *("rand", "rand_like", "randn", "randn_like", "normal", "bernoulli", "multinomial", "randint"),
@@ -55,7 +54,7 @@ def lost_state(found: Investigation, limits: dict[str, OutputLimit]) -> tuple[Cu
     if wrong is None:
         return ()
     same = all(difference(dict(found.history.first), dict(given)) == 0 for _, given in pairs)
-    text = "every call gives what the first gives, bit for bit" if same else f"on a later call {wrong}"
+    text = "every call gives the result of the first, bit for bit" if same else f"on a later call {wrong}"
     meaning: Any = found.reference.meaning
     operators = {one.name: one for one in meaning.operators}
     culprits = {}
@@ -101,7 +100,7 @@ def lost_start(subject: Subject, outputs: Any, limits: dict[str, OutputLimit]) -
 
 
 def _lost_start(name: str) -> Mechanism:
-    text = f"with zeros in '{name}' PyTorch gives what the runtime gave"
+    text = f"with zeros in '{name}' PyTorch gives the result of the runtime"
     return Mechanism("lost state", f"the buffer '{name}' starts at 0, not at the module's values", (text,))
 
 

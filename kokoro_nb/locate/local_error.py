@@ -16,9 +16,8 @@ from kokoro_nb.backends.signature import BFLOAT16, array_of, epsilon
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.rounding_bound import RoundingBound, apart, is_float, kept_wide, measured, nudged, units
 from kokoro_nb.locate.rounding_families import by_channel
-from kokoro_nb.traces.operators import CONSTANT, INPUT, VIEWS, Operator
-from kokoro_nb.traces.parity import of_peak
-from kokoro_nb.traces.trace import Meaning, Trace
+from kokoro_nb.traces.statistics import of_peak
+from kokoro_nb.traces.trace import CONSTANT, INPUT, VIEWS, Meaning, Operator, Trace
 
 THROUGH = 1.01  # how many times what bounded rounding before it does to a result: a bound is nine deviations already
 
@@ -36,7 +35,7 @@ class LocalError:
     peak : float
         Largest finite absolute value that is right.
     ratio : float
-        How many times what rounding explains: above 1 the operator is wrong. Judged by channel (axis 1 of two axes or
+        How many times the rounding-error bound: above 1 the operator is wrong. Judged by channel (axis 1 of two axes or
         more, of 8 elements or more, else the whole). Infinite where something finite is right and something else was
         given, or the other way round, or where integers or truth values differ.
     wrong : numpy.ndarray, of the operator's shape, bool
@@ -272,7 +271,7 @@ def judged(
     rounding: Callable[[], tuple[Any, Any]] | None = None,
     enough: float = 1.0,
 ) -> LocalError:
-    """Return how far one result is from what is right, in multiples of what rounding explains.
+    """Return how far one result is from what is right, in multiples of the rounding-error bound.
 
     Parameters
     ----------

@@ -133,7 +133,7 @@ def squares_beyond_range(evidence: Evidence) -> Mechanism | None:
     lost = (~np.isfinite(error.given) | (np.ptp(error.given, axis=axes, keepdims=True) == 0)).all(axes)
     if not lost.any() or not (total[lost] > HALF).all():
         return None
-    words = f"the squares of what a channel of its input is off its mean sum to {float(total[lost].min()):.3g} or more"
+    words = f"the squared deviations of a channel of its input sum to {float(total[lost].min()):.3g} or more"
     still = float(np.mean(error.wrong & np.broadcast_to(np.expand_dims(lost, axes), error.wrong.shape)))
     share = still / float(error.wrong.mean())
     text = (f"{words}, above {HALF:.0f}", f"{int(lost.sum())} of {lost.size} channels are constant or not finite")
@@ -193,10 +193,10 @@ def another_constant(evidence: Evidence) -> Mechanism | None:
         return None
     if evidence.kind in ("mul", "div"):
         factor = _factor(given, right)
-        instead, words = factor * evidence.error.right, f"{factor:.6g} times what is right"
+        instead, words = factor * evidence.error.right, f"{factor:.6g} times the right value"
     else:
         off = float(np.mean(given - right))
-        instead, words = evidence.error.right + off, f"{off:+.6g} beside what is right"
+        instead, words = evidence.error.right + off, f"the right value {off:+.6g}"
     return explained("changed constant", "another constant", evidence, instead, words)
 
 
@@ -214,9 +214,9 @@ def quantised(evidence: Evidence) -> Mechanism | None:
 
 
 def turned_sign(evidence: Evidence) -> Mechanism | None:
-    """What was given is the opposite of what is right."""
+    """What was given is the opposite of the right value."""
     opposite = -evidence.error.right.astype(np.float64)
-    return explained("changed scale", "a turned sign", evidence, opposite, "the opposite of what is right")
+    return explained("changed scale", "a turned sign", evidence, opposite, "the opposite of the right value")
 
 
 def scaled(evidence: Evidence) -> Mechanism | None:
@@ -225,7 +225,7 @@ def scaled(evidence: Evidence) -> Mechanism | None:
     factor = _factor(given, right)
     if not factor or abs(factor + 1) < 1e-3 or given.size < FEW:
         return None  # of a few numbers some factor always comes near
-    words = f"{factor:.6g} times what is right"
+    words = f"{factor:.6g} times the right value"
     return explained("changed scale", "a factor", evidence, factor * evidence.error.right, words)
 
 

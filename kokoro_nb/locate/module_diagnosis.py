@@ -8,7 +8,7 @@ import numpy as np
 
 from kokoro_nb.findings import Verdict
 from kokoro_nb.locate.bisection import Bisection, alone_wrong, bisect
-from kokoro_nb.locate.culprit import Culprit, Mechanism, Name, wrong_at
+from kokoro_nb.locate.culprit import Culprit, Mechanism, Name, with_known_defect, wrong_at
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.interface_faults import (
     RANDOM,
@@ -20,7 +20,6 @@ from kokoro_nb.locate.interface_faults import (
     with_lost_start,
 )
 from kokoro_nb.locate.investigation import Investigation, Subject, reference_trace
-from kokoro_nb.locate.known_defects import with_known_defect
 from kokoro_nb.locate.local_error import LocalError, explained_errors
 from kokoro_nb.locate.output_error import OutputError, OutputLimit, output_error, worst_output
 from kokoro_nb.locate.propagation import (
@@ -133,13 +132,11 @@ def _concluded(
         names = ", ".join(_name(one) for one in lossy[:3]) + (f" and {len(lossy) - 3} more" if len(lossy) > 3 else "")
         dtype = found.candidate[_name(lossy[0])].statistics.dtype
         right = (
-            f"What is wrong by itself ({wrong} of the operators) explains little of it"
+            f"The operators that are wrong by themselves ({wrong}) explain little of it"
             if wrong
             else (f"Every operator is right for {dtype}")
         )
-        return "fail", (
-            f"On {found.backend} {output}. {right}: the rounding of {names} is what the output cannot bear."
-        )
+        return "fail", (f"On {found.backend} {output}. {right}: the output cannot bear the rounding of {names}.")
     if output.verdict == "fail" and draws:
         return "unknown", (
             f"The program draws random numbers, so that two runs on {found.backend} and in PyTorch cannot be compared; "

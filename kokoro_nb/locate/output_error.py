@@ -15,7 +15,7 @@ import numpy as np
 from kokoro_nb.backends.signature import BFLOAT16, epsilon
 from kokoro_nb.findings import Verdict
 from kokoro_nb.locate.local_error import LocalError, parts
-from kokoro_nb.traces.parity import compare
+from kokoro_nb.traces.statistics import compare
 from kokoro_nb.traces.trace import Trace
 
 SCATTER = 8.0  # how far a largest error may lie above its forecast: 3 bits

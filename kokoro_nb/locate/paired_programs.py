@@ -20,8 +20,7 @@ from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.output_error import OutputError, OutputLimit, worst_output
 from kokoro_nb.locate.rule_evidence import Evidence
 from kokoro_nb.locate.verdicts import wrong_operator
-from kokoro_nb.traces.operators import CONSTANT, INPUT
-from kokoro_nb.traces.trace import Tap, Trace
+from kokoro_nb.traces.trace import CONSTANT, INPUT, Tap, Trace
 
 SAME = 1e-6  # of the peak: float64 has 1e-16, and rewritings sum in other orders
 MOST, LOUD = 0.9, 1e-3  # share of the elements, and of the peak, by which a factor or a shift is recognised
@@ -140,8 +139,8 @@ def _structural(tap: Tap, twin: Tap, right: Trace, own: Trace) -> Iterator[Mecha
         if name in own.inputs and np.shape(own.inputs[name]) != np.shape(value)
     ]
     if longer and tap.op == twin.op:
-        valid = f"the valid part of what {tap.name} is given is right, and the valid part of what it gives is not"
-        words = "what stands behind the valid part takes part in it"
+        valid = f"the valid part of the input of {tap.name} is right, and that of its result is not"
+        words = "the padding behind the valid part takes part in it"
         yield Mechanism(PADDED, words, (valid, *longer), explained=1.0)
     lost = sorted(set(right.inputs) - set(own.inputs))
     constants = [one for one in tap.operator.inputs if one.startswith(CONSTANT) and one not in twin.operator.inputs]
@@ -159,7 +158,7 @@ def _moved(given: np.ndarray, expected: np.ndarray) -> Iterator[Mechanism]:
         factor = float(np.median(given[loud] / expected[loud]))
         share = float(np.mean(np.abs(given - factor * expected) <= LOUD * np.abs(factor) * peak_of(expected)))
         if share >= MOST and abs(factor - 1) > LOUD:
-            text = f"{100 * share:.3g} % of what it gives is {factor:.6g} times what is right"
+            text = f"{100 * share:.3g} % of its result is {factor:.6g} times the right value"
             yield Mechanism("changed scale", f"a factor of {factor:.4g}", (text,), explained=share)
     length = expected.shape[-1]
     for step in (step for size in range(1, min(FARTHEST, length // 4) + 1) for step in (size, -size)):
@@ -168,7 +167,7 @@ def _moved(given: np.ndarray, expected: np.ndarray) -> Iterator[Mechanism]:
         share = float(np.mean(apart <= LOUD * peak_of(expected)))
         if share >= MOST:
             word = "later" if step > 0 else "earlier"
-            text = f"{100 * share:.3g} % of what it gives is what is right {abs(step)} positions {word}"
+            text = f"{100 * share:.3g} % of its result is the right value {abs(step)} positions {word}"
             yield Mechanism("changed layout or shift", f"{abs(step)} positions {word}", (text,), explained=share)
             return
 

@@ -18,8 +18,7 @@ from kokoro_nb.locate.mechanism_rules import lowered_as_another
 from kokoro_nb.locate.output_error import OutputError, OutputLimit, worst_output
 from kokoro_nb.locate.rule_evidence import Evidence, call_of
 from kokoro_nb.locate.search import smallest
-from kokoro_nb.traces.operators import Operator
-from kokoro_nb.traces.trace import Trace
+from kokoro_nb.traces.trace import Operator, Trace
 
 MEASURED = 16  # culprits whose effect is measured, those that are furthest beyond rounding: each takes two runs
 
@@ -297,4 +296,4 @@ def precision_mechanism(deviation: Deviation, operators: dict[str, Operator], na
         return Mechanism(
             "accumulated phase", f"a phase that grows, in {dtype}, before it is taken as an angle", (text,)
         )
-    return Mechanism("too few bits", f"{dtype} holds too few bits for what is computed from it", (text,))
+    return Mechanism("too few bits", f"{dtype} holds too few bits for the operators that read it", (text,))

@@ -18,15 +18,13 @@ from kokoro_nb.backends.failed_operator import blamed_operator
 from kokoro_nb.backends.ladder import loaded, outputs_of
 from kokoro_nb.backends.segment import part, real_reads, result_nodes
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate.culprit import Mechanism, wrong_at
+from kokoro_nb.locate.culprit import Mechanism, with_known_defect, wrong_at
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.interface_faults import RANDOM
 from kokoro_nb.locate.investigation import Subject, reference_trace
-from kokoro_nb.locate.known_defects import with_known_defect
-from kokoro_nb.locate.other_forms import FORMS, forms_of, in_other_form
 from kokoro_nb.locate.remedies import Plan, Remedy, tried, with_needed_patches, with_noise_as_input
-from kokoro_nb.locate.trials import generic
-from kokoro_nb.traces.operators import Operator
+from kokoro_nb.locate.trials import FORMS, forms_of, generic, in_other_form
+from kokoro_nb.traces.trace import Operator
 
 CORE = "core operators"
 MOST = 6  # operators of different kinds that are written in another form, one after the other

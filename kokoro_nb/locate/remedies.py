@@ -125,7 +125,7 @@ def as_the_reference(runtime: Backend, reference: Exported, given: Arrays, befor
 
 def exported_anew(runtime: Backend, candidate: Exported, inputs: Arrays, before: OutputError | None) -> Remedy:
     """Return what it does to export the module by this package in place of the file."""
-    statement = "Export the module anew, in float32 and by torch's exporter of today."
+    statement = "Export the module again, in float32 and by the installed torch."
     return _measured("setting", "exported anew", statement, runtime, candidate, inputs, before)
 
 

@@ -194,7 +194,7 @@ def explained(
     share = float(1 - np.sqrt(after / before)) if before else 0.0
     if not share > MOSTLY:
         return None
-    return Mechanism(name, statement, (f"what was given is {words}, to {100 * share:.4g} %",), explained=share)
+    return Mechanism(name, statement, (f"the result is {words}, to {100 * share:.4g} %",), explained=share)
 
 
 def explained_throughout(statement: str, evidence: Evidence, instead: np.ndarray, words: str) -> Mechanism | None:
@@ -216,5 +216,5 @@ def explained_throughout(statement: str, evidence: Evidence, instead: np.ndarray
         share = float(np.allclose(given, instead, rtol=0, atol=NEAR * largest, equal_nan=True))
     if not share > MOSTLY:
         return None
-    text = f"what was given is {words}, to {100 * share:.4g} %"
+    text = f"the result is {words}, to {100 * share:.4g} %"
     return Mechanism("operator lowered as another", statement, (text,), explained=share)

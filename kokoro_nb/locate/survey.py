@@ -12,7 +12,7 @@ from kokoro_nb.backends.base import Arrays, Backend, Failure
 from kokoro_nb.backends.exported import as_exported
 from kokoro_nb.backends.ladder import Climb, climb
 from kokoro_nb.findings import Verdict
-from kokoro_nb.traces.parity import Parity, compare
+from kokoro_nb.traces.statistics import Parity, compare
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,8 @@ from kokoro_nb.backends.segment import output_of, result_nodes, with_outputs
 from kokoro_nb.backends.signature import Arrays, as_array, checked
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.local_error import peak_of
-from kokoro_nb.traces.operators import Taps, chosen
-from kokoro_nb.traces.parity import of_peak
-from kokoro_nb.traces.trace import Keep, Recorder, Trace
+from kokoro_nb.traces.statistics import of_peak
+from kokoro_nb.traces.trace import Keep, Recorder, Taps, Trace, chosen
 
 EXTRA_OUTPUTS = "compiled once more, with results as further outputs"
 

@@ -107,7 +107,7 @@ def frozen_length(evidence: Evidence) -> Mechanism | None:
     tail, last = error.given[..., start:], error.given[..., start - 1 : start]
     if np.isclose(error.right[..., start:], error.right[..., start - 1 : start], rtol=1e-6, atol=0).all():
         return None  # it stands still, rightly
-    for words, value in (("0", np.zeros_like(last)), (f"what it is at position {start - 1}", last)):
+    for words, value in (("0", np.zeros_like(last)), (f"the value at position {start - 1}", last)):
         if np.array_equal(tail, np.broadcast_to(value, tail.shape)):
             text = f"right at the first {start} of {found.length} positions, and behind them {words}"
             return Mechanism("frozen length", "a length that was fixed at export", (text,), explained=1.0)
@@ -175,6 +175,6 @@ def short_variance(evidence: Evidence) -> Mechanism | None:
     if not left < 1 - MOSTLY or shifted.any() or not (np.abs(slope) <= rounding * steep).all():
         return None
     factor = float(np.abs(slope / gain).max())
-    text = f"what is wrong is the factor of the deviation, by {factor:.2g} at most, to {100 * (1 - left):.4g} %"
+    text = f"the error is in the factor of the deviation, by {factor:.2g} at most, to {100 * (1 - left):.4g} %"
     steepest = f"mean² / variance of its input is {float(steep.min()):.3g} or more there"
     return Mechanism("one-pass variance", STATEMENT, (text, steepest), explained=1 - left)

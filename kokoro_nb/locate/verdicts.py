@@ -12,10 +12,8 @@ from kokoro_nb.locate.local_error import Judge, LocalError, parts, uncaptured
 from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.output_error import worst_output
 from kokoro_nb.locate.rule_evidence import Evidence, call_of
-from kokoro_nb.traces.operators import CONSTANT, INPUT, VIEWS, Operator
-from kokoro_nb.traces.parity import compare
-from kokoro_nb.traces.statistics import describe
-from kokoro_nb.traces.trace import Tap, Trace
+from kokoro_nb.traces.statistics import compare, describe
+from kokoro_nb.traces.trace import CONSTANT, INPUT, VIEWS, Operator, Tap, Trace
 
 SHOWN = 1e-5  # of the peak of an output
 

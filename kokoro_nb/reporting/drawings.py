@@ -25,7 +25,7 @@ from kokoro_nb.traces.trace import Trace
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-LOWEST = 1e-4  # of what rounding explains: what is exact, or smaller, stands on the lower edge
+LOWEST = 1e-4  # of the rounding-error bound: what is exact, or smaller, stands on the lower edge
 
 
 class NoDrawingError(InputError):
@@ -136,7 +136,7 @@ def _diagnosis(found: Diagnosis) -> dict[str, Any]:
 def local_error_profile(
     errors: Mapping[str, Sequence[LocalError]], order: Sequence[str], title: str = "Local errors", weights: str = ""
 ) -> "Figure":
-    """Draw how wrong each operator is by itself, in the order of execution, as a multiple of what rounding explains.
+    """Draw how wrong each operator is by itself, in the order of execution, as a multiple of the rounding-error bound.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def local_error_profile(
                     axes.axvspan(places[one.operator.name] - 0.5, places[one.operator.name] + 0.5, **NAN_MARK)
         axes.axhline(1, color=FAULT, linewidth=1)
         axes.set(xlim=(-1, len(order)), ylim=(LOWEST / 2, None))
-        axes.set(xlabel="operator, in the order of execution", ylabel="error / what rounding explains")
+        axes.set(xlabel="operator, in the order of execution", ylabel="error / rounding-error bound")
         axes.grid(axis="y")
         legend_above(axes, axes.get_lines()[:-1])
     return figure

@@ -1,8 +1,9 @@
-"""Run notebooks headlessly, several at once if requested; what passed before and has not changed is not run again."""
+"""Run notebooks side by side with bars of progress: what has not changed is kept, and a stop loses nothing."""
 
 import json
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
@@ -10,13 +11,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import current_thread, main_thread
-from typing import Any
+from typing import Any, TextIO
 
 from kokoro_nb.errors import InputError, Terminated
 from kokoro_nb.reporting.fragments import size_text
 from kokoro_nb.reporting.needs import NOTEBOOK, exports_since, require_memory, trim_exports
 from kokoro_nb.reporting.one_notebook import RESERVE, Job, execute, hush
-from kokoro_nb.reporting.progress import Progress
 from kokoro_nb.reporting.run_outcome import NONE, Limits, RunOutcome, Status, outcome
 from kokoro_nb.reporting.runs import FILE, RunRecord, content_key, now, read_run_or_damage, reusable, write_run
 from kokoro_nb.reporting.selection import (
@@ -28,6 +28,65 @@ from kokoro_nb.reporting.selection import (
 )
 from kokoro_nb.reporting.versions import project_folder
 from kokoro_nb.storage import atomic, clear_drafts, locked, require_own
+
+
+class Progress:
+    """One bar for all notebooks and one for each that is running; without a terminal, a line as each begins and ends.
+
+    Parameters
+    ----------
+    notebooks : int
+        How many there are.
+    stream : text stream, optional
+        Where it is shown; standard error by default.
+    """
+
+    def __init__(self, notebooks: int, stream: TextIO | None = None) -> None:
+        self._stream = sys.stderr if stream is None else stream
+        self._bars: dict[str, Any] = {}
+        self._all = self._bar("all notebooks", notebooks, " notebooks")
+
+    def begin(self, name: str, cells: int) -> None:
+        """Show that the notebook `name` of so many cells has begun."""
+        if self._all.disable:
+            self.say(f"{name}: running, {cells} cells")
+        else:
+            self._bars[name] = self._bar(name, cells, " cells")
+
+    def cell(self, name: str, index: int) -> None:
+        """Show that the cell at `index` has begun, so that those before it are done."""
+        if name in self._bars:
+            self._bars[name].update(index - self._bars[name].n)
+
+    def end(self, name: str, outcome: str) -> None:
+        """Show that the notebook is done, with its outcome in words."""
+        if name in self._bars:
+            self._bars.pop(name).close()
+        self.say(f"{name}: {outcome}")
+        self._all.update()
+
+    def refresh(self) -> None:
+        """Show the time that has gone by."""
+        for bar in (*list(self._bars.values()), self._all):  # others may begin meanwhile
+            bar.refresh()
+
+    def say(self, line: str) -> None:
+        """Show one line above the bars."""
+        self._all.write(line, file=self._stream)
+        self._stream.flush()
+
+    def close(self) -> None:
+        """Take the bars away."""
+        for bar in (*self._bars.values(), self._all):
+            bar.close()
+
+    def _bar(self, name: str, total: int, unit: str) -> Any:
+        from tqdm import tqdm
+
+        style = "{desc:<24.24} {bar} {n_fmt}/{total_fmt}{unit} {elapsed}"
+        look: dict[str, Any] = {"leave": False, "mininterval": 0, "disable": None}  # without a terminal
+        return tqdm(total=total, desc=name, unit=unit, file=self._stream, bar_format=style, **look)
+
 
 RESERVED = 2**16  # bytes that are kept free for the last record
 FIRST = ("01", "02", "03", "05", "04")  # they say whether an export works; the longer of the last two before the other

@@ -9,10 +9,9 @@ import numpy as np
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Finding
-from kokoro_nb.locate.culprit import Culprit
+from kokoro_nb.locate.culprit import Culprit, known_failure
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.investigation import Investigation
-from kokoro_nb.locate.known_defects import known_failure
 from kokoro_nb.locate.survey import SurveyRow
 from kokoro_nb.markup import number
 from kokoro_nb.reporting.check_log import CheckLog
@@ -112,8 +111,8 @@ def _investigation(found: Investigation, log: CheckLog, subject: str, parity: fl
     log.check("finite", "Every captured operator is finite.", bad, 0, "==", "operators", name, named)
     wrong = _named(found.faults[0]) if found.faults else None
     worst = float(np.max([error.ratio for error in found.errors])) if found.errors else float("nan")
-    claim = "Every captured operator is right on its own inputs, within what rounding explains."
-    log.check(*("local_error", claim, worst, 1), unit="of what rounding explains", backend=name, tap=wrong)
+    claim = "Every captured operator is right on its own inputs, within the rounding-error bound."
+    log.check(*("local_error", claim, worst, 1), unit="of the rounding-error bound", backend=name, tap=wrong)
 
 
 def _named(culprit: Culprit) -> str | None:

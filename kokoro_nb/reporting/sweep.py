@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any
 from kokoro_nb.cache_keys import code_digest
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Finding, read_findings
-from kokoro_nb.reporting.execute import NotebookResult
+from kokoro_nb.reporting.execute import NotebookResult, Progress
 from kokoro_nb.reporting.logbook import FINDINGS
 from kokoro_nb.reporting.one_notebook import Job, execute, hush
-from kokoro_nb.reporting.progress import Progress
 from kokoro_nb.reporting.report_files import Report
 from kokoro_nb.reporting.run_outcome import AGAIN, Limits, RunOutcome, outcome
 from kokoro_nb.reporting.runs import FILE, RunRecord, now, read_run_or_damage, reusable, write_run

@@ -17,7 +17,7 @@ from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.speaking import CompleteStage, complete_inputs
 from kokoro_nb.models.static_buffers import widened
 from kokoro_nb.studies.decoder import DecoderProgram, decoder_program, spectra
-from kokoro_nb.traces.parity import compare
+from kokoro_nb.traces.statistics import compare
 
 REFERENCE = CoreMlReference("coreml-reference-float32", CoreMl("coreml-float32", "traced program", "float32"))
 

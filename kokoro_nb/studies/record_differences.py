@@ -193,7 +193,7 @@ def _operator(*both: Row) -> RecordChange | None:
     name, wrong = f"{other['name']} ({other['op']})", [row["verdict"] == "fail" for row in both]
     if one["verdict"] != other["verdict"]:
         ratios = [row["error / rounding"] for row in both]
-        times = ["" if one is None else f", {number(one)} times what rounding explains" for one in ratios]
+        times = ["" if one is None else f", {number(one)} times the rounding-error bound" for one in ratios]
         kind: Kind = "judgement" if any(wrong) else "captured"
         return _change(kind, name, [row["verdict"] + more for row, more in zip(both, times, strict=True)], wrong)
     if None not in (one["rms"], other["rms"]):

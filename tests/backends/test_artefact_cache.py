@@ -19,7 +19,7 @@ from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.taps import TAPS, TapMap, read_taps, write_taps
 from kokoro_nb.errors import InputError
 from kokoro_nb.storage import read_json, write_json
-from kokoro_nb.traces.operators import Operator
+from kokoro_nb.traces.trace import Operator
 
 
 class Doubled(nn.Module):

@@ -10,9 +10,8 @@ from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.base import Artifact
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
-from kokoro_nb.traces.operators import CONSTANT
 from kokoro_nb.traces.statistics import describe
-from kokoro_nb.traces.trace import Trace
+from kokoro_nb.traces.trace import CONSTANT, Trace
 from tests.backends.small import here
 
 

@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from kokoro_nb.inspection import inspect, onnx_session
+from kokoro_nb.inspection import inspect, onnx_model
 from tests.corpus import forms, programs
 
 _ROOM = tempfile.TemporaryDirectory()
@@ -219,7 +219,7 @@ def _saved(path, chain, dtype):
 @contextmanager
 def wrong_runtime(name, change):
     """Have ONNX Runtime give something else for the value `name`, in the whole graph as in a part of it."""
-    real = onnx_session.run_session
+    real = onnx_model.run_session
 
     def spoilt(session, inputs):
         found = real(session, inputs)
@@ -227,7 +227,7 @@ def wrong_runtime(name, change):
             key: change(np.array(value)).astype(value.dtype) if key == name else value for key, value in found.items()
         }
 
-    modules = ("onnx_session", "node_groups", "file_run", "whole_file")
+    modules = ("onnx_model", "node_groups", "file_run", "whole_file")
     places = [patch(f"kokoro_nb.inspection.{module}.run_session", spoilt) for module in modules]
     for place in places:
         place.start()

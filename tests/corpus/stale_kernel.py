@@ -12,8 +12,7 @@ import torch
 from kokoro_nb.backends.base import Artifact, Failure
 from kokoro_nb.backends.exported import as_exported
 from kokoro_nb.backends.signature import checked
-from kokoro_nb.traces.operators import chosen
-from kokoro_nb.traces.trace import Recorder
+from kokoro_nb.traces.trace import Recorder, chosen
 
 
 class AccumulatingNorm:

@@ -18,7 +18,7 @@ from kokoro_nb.listening.waveform import read_wav
 from kokoro_nb.models.patches import patched
 from kokoro_nb.models.phonemes import phonemise
 from kokoro_nb.models.stages import FromHarStage
-from kokoro_nb.traces.parity import compare
+from kokoro_nb.traces.statistics import compare
 
 TEXT = "Hello world."
 

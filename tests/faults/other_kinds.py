@@ -6,8 +6,7 @@ from typing import Any
 
 import torch
 
-from kokoro_nb.faults.kinds import ATEN, KINDS, FaultKind
-from kokoro_nb.faults.planting_site import FaultSite
+from kokoro_nb.faults.kinds import ATEN, KINDS, FaultKind, FaultSite
 
 
 def is_one_of_equals(site: FaultSite) -> bool:

@@ -5,7 +5,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from kokoro_nb.inspection import onnx_session
+from kokoro_nb.inspection import onnx_model
 from tests.inspection import quantised_files
 
 FLOATS = {"float32": TensorProto.FLOAT, "float16": TensorProto.FLOAT16, "float64": TensorProto.DOUBLE}
@@ -41,9 +41,9 @@ def node():
 @pytest.fixture
 def spoil(monkeypatch):
     """Return a function that has the runtime give something else for one value, wherever it is an output."""
-    real = onnx_session.run_session
+    real = onnx_model.run_session
 
-    def have(name, change, modules=("onnx_session", "node_groups", "file_run", "whole_file")):
+    def have(name, change, modules=("onnx_model", "node_groups", "file_run", "whole_file")):
         def spoilt(session, inputs):
             return {key: change(value) if key == name else value for key, value in real(session, inputs).items()}
 

@@ -9,7 +9,7 @@ import kokoro_nb as nb
 from kokoro_nb.inspection.float16_foresight import float16_foresight, foreseen, in_danger, noisiest
 from kokoro_nb.inspection.node_judgement import relative_noise
 from kokoro_nb.inspection.onnx_file import read_onnx
-from kokoro_nb.inspection.onnx_session import run_session, session_of
+from kokoro_nb.inspection.onnx_model import run_session, session_of
 
 
 @pytest.fixture

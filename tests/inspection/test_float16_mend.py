@@ -9,7 +9,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.file_run import examined
 from kokoro_nb.inspection.mended_file import converted, float16_mend
 from kokoro_nb.inspection.onnx_file import read_onnx
-from kokoro_nb.inspection.onnx_session import run_session, session_of
+from kokoro_nb.inspection.onnx_model import run_session, session_of
 from kokoro_nb.inspection.whole_file import signal_to_noise
 
 SAMPLES = 2400

@@ -8,8 +8,7 @@ from onnx import helper
 import kokoro_nb as nb
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.node_judgement import judged_outputs
-from kokoro_nb.inspection.onnx_nodes import typed_inputs
-from kokoro_nb.inspection.onnx_session import run_session, session_of
+from kokoro_nb.inspection.onnx_model import run_session, session_of, typed_inputs
 from kokoro_nb.inspection.rounding_limits import rounding_limits
 from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, dtypes_of
 from tests.inspection.node_tests import cases_of, module_names

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 
 import kokoro_nb as nb
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection import onnx_session
+from kokoro_nb.inspection import onnx_model
 from kokoro_nb.inspection.semantics.onnx_call import MEANINGS
 
 
@@ -185,14 +185,14 @@ def test_inputs_that_do_not_fit_are_refused(save, node, inputs, sentence):
 
 def test_a_file_that_stops_only_when_it_is_optimised_is_a_finding(save, node, monkeypatch):
     """As a float16 source did, whose indices the optimised graph rounds to 65504."""
-    path, plain = _chain(save, node), onnx_session.session_of
+    path, plain = _chain(save, node), onnx_model.session_of
 
     def session_of(model, optimised=False, threads=1, **more):
         if optimised:
             raise InputError("ONNX Runtime stops: invalid index found.")
         return plain(model, optimised, threads, **more)
 
-    monkeypatch.setattr(onnx_session, "session_of", session_of)
+    monkeypatch.setattr(onnx_model, "session_of", session_of)
     report = nb.inspect(path)
     (finding,) = report.findings
     assert (finding.kind, finding.blame) == ("optimisation", "runtime")

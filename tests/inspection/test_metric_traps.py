@@ -6,7 +6,7 @@ import pytest
 from kokoro_nb.inspection.node_judgement import compared, relative_noise
 from kokoro_nb.inspection.whole_file import signal_to_noise
 from kokoro_nb.locate.rounding_bound import spacing
-from kokoro_nb.traces.parity import relative_difference
+from kokoro_nb.traces.statistics import relative_difference
 
 NOISE = np.random.default_rng(0).standard_normal(1000)
 ONES = np.ones(100)

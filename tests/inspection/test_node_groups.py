@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from kokoro_nb.inspection import node_groups, onnx_session
+from kokoro_nb.inspection import node_groups, onnx_model
 from kokoro_nb.inspection.node_groups import FIRST, NodeGroups
 from kokoro_nb.inspection.onnx_file import read_onnx
-from kokoro_nb.inspection.onnx_nodes import nodes_of
+from kokoro_nb.inspection.onnx_model import nodes_of
 
 
 def test_floats_of_16_bits_are_read_from_the_run_that_gives_the_results(save, monkeypatch):
@@ -44,7 +44,7 @@ def test_a_difference_on_two_threads_beyond_rounding_is_named_where_it_begins(sa
 
     def run(session, inputs):
         threads = next(count for one, count in sessions if one is session)
-        results = onnx_session.run_session(session, inputs)
+        results = onnx_model.run_session(session, inputs)
         return {name: value * np.float32(factor) for name, value in results.items()} if threads == 2 else results
 
     monkeypatch.setattr(node_groups, "session_of", opened)

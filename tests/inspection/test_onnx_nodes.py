@@ -3,7 +3,7 @@
 import onnx
 import pytest
 
-from kokoro_nb.inspection.onnx_nodes import nodes_of
+from kokoro_nb.inspection.onnx_model import nodes_of
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import torch
 import kokoro_nb as nb
 from kokoro_nb.inspection.file_run import examined
 from kokoro_nb.inspection.onnx_file import read_onnx
-from kokoro_nb.inspection.onnx_session import run_session, session_of, tapped
+from kokoro_nb.inspection.onnx_model import run_session, session_of, tapped
 from tests.inspection import quantised_files as files
 
 

@@ -9,7 +9,7 @@ import kokoro_nb as nb
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.file_run import examined
 from kokoro_nb.inspection.onnx_file import read_onnx
-from kokoro_nb.inspection.onnx_session import run_session, session_of
+from kokoro_nb.inspection.onnx_model import run_session, session_of
 from kokoro_nb.inspection.quantised_mend import candidates, quantised_mend, unrounded
 from kokoro_nb.inspection.whole_file import signal_to_noise
 from tests.inspection import quantised_files as files

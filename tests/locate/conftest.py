@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from kokoro_nb.locate import divergences
-from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
-from kokoro_nb.traces.trace import Recorder
+from kokoro_nb.traces.trace import CONSTANT, INPUT, Operator, Recorder
 
 
 @dataclass(frozen=True)

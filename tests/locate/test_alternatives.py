@@ -7,7 +7,7 @@ from kokoro_nb.backends.exported import export_program
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.rule_evidence import Evidence, call_of
-from kokoro_nb.traces.operators import Operator
+from kokoro_nb.traces.trace import Operator
 
 X = np.linspace(-2, 2, 32).reshape(1, 4, 8)
 WHOLE = np.arange(-3, 5)
@@ -63,7 +63,7 @@ def test_what_is_not_finite_has_to_be_alike():
     x = X.copy()
     x[0, 0, 0] = np.nan
     right, given = np.asarray(np.nan), np.asarray(2.0)
-    assert _first("max", given, right, {"self": x}) == "max computed as the maximum of what is no NaN"
+    assert _first("max", given, right, {"self": x}) == "max computed as the maximum of all values but NaN"
     assert _first("max", np.asarray(1.5), right, {"self": x}) == "max passes over NaN"
     assert _first("ne", x < x, x != x, {"self": x, "other": x}) == "ne computed as less or greater, which NaN is not"
 
@@ -164,9 +164,9 @@ GATHERED = {"self": np.full((1, 4), 9.0), "dim": 1, "index": PHONES, "src": FRAM
     ("given", "right", "words"),
     [
         ([7, 1, 3, 9], [7, 5, 14 / 3, 9], "a scatter that keeps the last number alone"),
-        ([12, 1, 5, 9], [6, 1, 2.5, 9], "the sum without what was there"),
+        ([12, 1, 5, 9], [6, 1, 2.5, 9], "the sum without the old value"),
         ([21, 10, 14, 9], [6, 1, 2.5, 9], "the sum"),
-        ([6, 1, 2.5, 9], [7, 5, 14 / 3, 9], "the mean without what was there"),
+        ([6, 1, 2.5, 9], [7, 5, 14 / 3, 9], "the mean without the old value"),
     ],
 )
 def test_another_reduction_of_what_is_scattered_is_told(given, right, words):

@@ -109,6 +109,6 @@ def test_an_operator_that_pytorch_gets_as_wrong_makes_no_bundle(tmp_path):
 
 def test_an_operator_that_is_right_alone_makes_no_bundle(found, tmp_path):
     culprit, _, healthy, reference, _ = found
-    with pytest.raises(InputError, match="second:conv1d alone, on what PyTorch puts into it, is right on onnxruntime"):
+    with pytest.raises(InputError, match="second:conv1d alone, on PyTorch's inputs, is right on onnxruntime"):
         write_finding_bundle(culprit, healthy, healthy, reference, tmp_path / "made")
     assert not list(tmp_path.iterdir())

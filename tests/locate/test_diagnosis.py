@@ -45,7 +45,7 @@ def test_a_runtime_that_shows_its_operators_is_traced(healthy, faulty):
     found = diagnose(faulty, X, "eager", reference=healthy)
     assert (found.verdict, found.method, found.first.tap.name) == ("fail", "tracing", ":exp")
     assert found.why.startswith("eager shows ")
-    assert found.first.local_error == pytest.approx(2)  # of the peak: what is given is -1 times what is right
+    assert found.first.local_error == pytest.approx(2)  # of the peak: what is given is -1 times the right value
     assert ":exp is the first operator that is wrong" in found.statement
     assert [row["operator"] for row in found.table()] == [":exp"]
 

@@ -8,7 +8,7 @@ from kokoro_nb.locate.culprit import NAMES, Mechanism, likeliest
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.rule_evidence import Evidence
-from kokoro_nb.traces.operators import Operator
+from kokoro_nb.traces.trace import Operator
 from tests.locate.normed_signals import noise, normed, with_channels
 
 EXP = "an exponential that overflows"
@@ -114,7 +114,7 @@ def test_a_turned_sign_and_a_factor(causes):
     assert type(found["a turned sign"].explained) is float
     found = causes("sin.default", np.sin, lambda y: y * np.float32(1.25), noise())
     assert list(found) == ["a factor"]
-    assert found["a factor"].evidence == ("what was given is 1.25 times what is right, to 100 %",)
+    assert found["a factor"].evidence == ("the result is 1.25 times the right value, to 100 %",)
 
 
 def test_an_explanation_says_how_much_it_explains(causes):
@@ -213,9 +213,9 @@ def test_nan_that_becomes_a_number(causes):
 def test_a_constant_that_is_another(causes):
     cut = causes("div.Tensor", lambda x: x / 24000, lambda y: y * np.float32(2.4), noise())["another constant"]
     assert cut.name == "changed constant"
-    assert cut.evidence[0].startswith("what was given is 2.4 times what is right")
+    assert cut.evidence[0].startswith("the result is 2.4 times the right value")
     moved = causes("add.Tensor", lambda x: x + 1, lambda y: y - 3, noise())["another constant"]
-    assert "-3 beside what is right" in moved.evidence[0]
+    assert "the right value -3" in moved.evidence[0]
     assert "another constant" not in causes("sin.default", np.sin, lambda y: y * 2, noise())
     assert "another constant" not in causes("mul.Tensor", lambda x: x * 2, lambda y: y + noise(seed=1), noise())
 

@@ -6,7 +6,7 @@ import pytest
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.locate.rule_evidence import Evidence
 from kokoro_nb.locate.tensor_rules import frozen_length, padded_statistics
-from kokoro_nb.traces.operators import Operator
+from kokoro_nb.traces.trace import Operator
 from tests.locate.normed_signals import noise, normed, with_channels
 
 VALID, WHOLE = 24, 64
@@ -58,7 +58,7 @@ def _tail(value):
     return fault
 
 
-@pytest.mark.parametrize(("value", "words"), [(0, "0"), (None, "what it is at position 19")])
+@pytest.mark.parametrize(("value", "words"), [(0, "0"), (None, "the value at position 19")])
 def test_a_length_that_was_frozen(value, words):
     found = _frozen(_tail(value))
     assert found.name == "frozen length"
@@ -132,7 +132,7 @@ def _lifted():
 def test_a_few_digits_of_a_variance_in_one_pass(causes):
     found = causes("instance_norm.default", normed, lambda y: _one_pass(_lifted()), _lifted())[VARIANCE]
     assert found.explained > 0.99
-    assert found.evidence[0].startswith("what is wrong is the factor of the deviation, by ")
+    assert found.evidence[0].startswith("the error is in the factor of the deviation, by ")
     assert found.evidence[1].startswith("mean² / variance of its input is 3")
 
 

@@ -17,8 +17,15 @@ from kokoro_nb.faults import plant
 from kokoro_nb.inspection import diagnose
 from kokoro_nb.locate.diagnosis import card
 from kokoro_nb.locate.investigation import Subject
-from kokoro_nb.locate.other_forms import FORMS, float32_region, forms_of, in_other_form, kept_in_float32
-from kokoro_nb.locate.trials import _in_float32, mixed_precision
+from kokoro_nb.locate.trials import (
+    FORMS,
+    _in_float32,
+    float32_region,
+    forms_of,
+    in_other_form,
+    kept_in_float32,
+    mixed_precision,
+)
 from kokoro_nb.models.patches import curing
 from tests.corpus.forms import legacy_onnx
 from tests.corpus.programs import phase_of_silence, running_phase

@@ -10,7 +10,7 @@ from kokoro_nb.models.case import capture
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.speaking import CompleteStage, complete_inputs
 from kokoro_nb.models.static_buffers import widened
-from kokoro_nb.traces.parity import compare
+from kokoro_nb.traces.statistics import compare
 
 
 def _of_peak(found, expected):

@@ -14,8 +14,7 @@ from kokoro_nb.reporting.explorer import (
     still,
 )
 from kokoro_nb.reporting.explorer.entries import collect
-from kokoro_nb.traces.operators import Operator
-from kokoro_nb.traces.trace import Recorder
+from kokoro_nb.traces.trace import Operator, Recorder
 
 BAD = "<script>alert(1)</script>"
 NOTHING = np.empty(0)

@@ -22,7 +22,7 @@ from kokoro_nb.reporting.figures import (
     spectrograms,
     waveforms,
 )
-from kokoro_nb.traces.operators import Operator
+from kokoro_nb.traces.trace import Operator
 
 SR = 24_000
 NOTHING = np.empty(0)

@@ -19,7 +19,7 @@ import numpy as np
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.reporting.explorer import widget
 from kokoro_nb.reporting.explorer.entries import collect
-from kokoro_nb.traces.operators import Operator
+from kokoro_nb.traces.trace import Operator
 from kokoro_nb.traces.trace import Recorder
 
 source, nothing = np.random.default_rng(0), np.empty(0)

@@ -15,7 +15,7 @@ from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.survey import SurveyRow
 from kokoro_nb.locate.tapping import History
 from kokoro_nb.reporting.logbook import Logbook
-from kokoro_nb.traces.parity import compare
+from kokoro_nb.traces.statistics import compare
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from kokoro_nb.markup import Fragment
 from kokoro_nb.reporting.drawings import drawn
 from kokoro_nb.reporting.logbook import Logbook
 from kokoro_nb.reporting.show import shown
-from kokoro_nb.traces.parity import compare
+from kokoro_nb.traces.statistics import compare
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def test_results_of_localisation_are_drawn_by_their_type():
     for explored in (found, found.candidate):
         assert "1:tanh" in str(shown(explored).operators)
     for profile in (shown({"eager": found}), shown([found])):
-        assert profile.axes[0].get_ylabel() == "error / what rounding explains"
+        assert profile.axes[0].get_ylabel() == "error / rounding-error bound"
     found = diagnose(module, given, "eager")
     assert shown(found) is found
     assert found.statement in shown({"toy": found}).text

@@ -16,9 +16,8 @@ from kokoro_nb.locate.remedies import Remedy
 from kokoro_nb.reporting.html import _first_cards, wrong_exports
 from kokoro_nb.reporting.logbook import Logbook
 from kokoro_nb.reporting.wrong_export import card, described, symptom
-from kokoro_nb.traces.operators import Operator
 from kokoro_nb.traces.statistics import describe
-from kokoro_nb.traces.trace import Tap
+from kokoro_nb.traces.trace import Operator, Tap
 
 BAD = "<script>alert(1)</script>"
 

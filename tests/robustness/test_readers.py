@@ -27,7 +27,7 @@ from kokoro_nb.reporting.fragments import board
 from kokoro_nb.reporting.html import read_body
 from kokoro_nb.reporting.runs import RunRecord, read_run, read_run_or_damage, write_run
 from kokoro_nb.reporting.sweep_grid import read_spec
-from kokoro_nb.traces.operators import Operator
+from kokoro_nb.traces.trace import Operator
 from tests.robustness.test_hostile import delivery, table
 
 ROUNDS = 120

@@ -1,7 +1,7 @@
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.traces.operators import Operator, chosen
+from kokoro_nb.traces.trace import Operator, chosen
 
 
 def _operator(name, module_path=""):

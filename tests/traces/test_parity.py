@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.traces.parity import compare, largest_error
+from kokoro_nb.traces.statistics import compare, largest_error
 
 
 def test_identity():

@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.traces.operators import Operator
 from kokoro_nb.traces.statistics import describe
-from kokoro_nb.traces.trace import Recorder, sharing
+from kokoro_nb.traces.trace import Operator, Recorder, sharing
 
 
 def _operator(name, shape=(2, 3)):

@@ -13,7 +13,7 @@ from kokoro_nb.backends.coreml.coreml_private import mil_types, program_of, scop
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.errors import InputError
 from kokoro_nb.patch_registry import with_patches
-from kokoro_nb.traces.operators import Operator
+from kokoro_nb.traces.trace import Operator
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,7 @@ from kokoro_nb.backends.executorch.tracing import ROOM, Place, places, room, tra
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, TensorSpec, array_of, as_tensors, checked
 from kokoro_nb.storage import write_json
-from kokoro_nb.traces.operators import Taps
-from kokoro_nb.traces.trace import Keep, Trace
+from kokoro_nb.traces.trace import Keep, Taps, Trace
 
 Name = Literal["xnnpack", "coreml", "vulkan"]
 

@@ -21,8 +21,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.run_apart import run_apart
 from kokoro_nb.storage import read_json
 from kokoro_nb.torch_private import schema
-from kokoro_nb.traces.operators import Taps
-from kokoro_nb.traces.trace import Keep, Trace
+from kokoro_nb.traces.trace import Keep, Taps, Trace
 
 ROOM = "tracing.json"
 HOW = "ExecuTorch's event tracer, outside delegates"

@@ -14,8 +14,7 @@ from kokoro_nb.backends.mil import load_program
 from kokoro_nb.backends.mil.rounding import FLOAT32, Arithmetic
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.backends.taps import read_taps
-from kokoro_nb.traces.operators import Taps
-from kokoro_nb.traces.trace import Keep, Trace
+from kokoro_nb.traces.trace import Keep, Taps, Trace
 
 if TYPE_CHECKING:
     from kokoro_nb.backends.mil.interpreter import Interpreter, Observer

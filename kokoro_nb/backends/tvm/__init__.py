@@ -14,8 +14,7 @@ from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import BFLOAT16, Arrays, TensorSpec, as_tensor, checked
 from kokoro_nb.backends.taps import TapMap, laid, read_taps
 from kokoro_nb.backends.tvm.importer import relax_module
-from kokoro_nb.traces.operators import Taps
-from kokoro_nb.traces.trace import Keep, Trace
+from kokoro_nb.traces.trace import Keep, Taps, Trace
 
 Place = tuple[int, str, int]  # number of the call, the function, and which argument from the end
 MAIN = "main"

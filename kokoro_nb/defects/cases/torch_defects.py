@@ -17,7 +17,7 @@ class InductorWrittenZero(Defect):
     A pass over the whole graph folds a product with a 0 that is written as a number, so that NaN and infinity end
     there.
 
-    Where: torch/_inductor/fx_passes/joint_graph.py: joint_graph_constant_folding
+    Where: torch/_inductor/fx_passes/joint_graph.py: joint_graph_constant_folding; PyTorch 2.14.1 no longer does so
     Control: x - x in the place of x * 0
     """
 

@@ -26,8 +26,7 @@ from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram,
 from kokoro_nb.inspection.input_maker import MadeInputs, drawn_inputs, fixed
 from kokoro_nb.inspection.judged_run import OperatorAlone
 from kokoro_nb.inspection.value_types import Arrays
-from kokoro_nb.traces.operators import CONSTANT, INPUT, Operator
-from kokoro_nb.traces.trace import Given, Hook
+from kokoro_nb.traces.trace import CONSTANT, INPUT, Given, Hook, Operator
 
 BODY = "it has a program of its own inside, or draws, or holds a state"
 NOTE = "Core ML runs on macOS alone; the file was executed by an interpreter of MIL, in the file's number types."

@@ -21,8 +21,7 @@ from kokoro_nb.inspection.input_maker import MadeInputs, drawn_inputs, fixed
 from kokoro_nb.inspection.judged_run import OperatorAlone
 from kokoro_nb.inspection.value_types import Arrays
 from kokoro_nb.torch_private import schema
-from kokoro_nb.traces.operators import Operator
-from kokoro_nb.traces.trace import Given, Hook
+from kokoro_nb.traces.trace import Given, Hook, Operator
 
 HEAVIEST = 4 * 2**30  # bytes when unpacked
 LINES = """\

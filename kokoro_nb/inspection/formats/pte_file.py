@@ -23,8 +23,7 @@ from kokoro_nb.inspection.input_maker import MadeInputs, drawn_inputs
 from kokoro_nb.inspection.judged_run import OperatorAlone
 from kokoro_nb.inspection.semantics.onnx_call import widened
 from kokoro_nb.inspection.value_types import Array, Arrays
-from kokoro_nb.traces.operators import CONSTANT, INPUT
-from kokoro_nb.traces.trace import Given, Hook
+from kokoro_nb.traces.trace import CONSTANT, INPUT, Given, Hook
 
 LARGEST = 4 * 2**30  # bytes of a file
 HALVES = (
@@ -100,7 +99,7 @@ class PteFile(PteInstructions, CapturedProgram):
         known = sum(step.operator is not None for step in delegates)
         note = (
             f"{len(delegates)} of {len(self.steps)} instructions are delegates, whose inside no tracer "
-            f"shows: {known} of them are judged by what they give, against the graph that the file holds."
+            f"shows: {known} of them are judged by their results, against the graph that the file holds."
         )
         outputs = {f"output_{k}": self.last(value) for k, value in enumerate(self.plan.outputs)}
         keys = {name: f"{self.plan.name}_0_{step.number}" for name, (step, _) in self.by_name.items()}

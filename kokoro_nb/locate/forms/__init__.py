@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from kokoro_nb.faults.planting_site import FaultSite
+from kokoro_nb.faults.kinds import FaultSite
 from kokoro_nb.torch_private import decomposition, schema
 
 
@@ -75,7 +75,7 @@ def _decomposed(op: Any, result: Any, **given: Any) -> Any:
     return found if is_tensor(found) and (found.shape, found.dtype) == (result.shape, result.dtype) else None
 
 
-DECOMPOSED = OtherForm("PyTorch's decomposition", "what PyTorch takes it apart into stands in its place", _decomposed)
+DECOMPOSED = OtherForm("PyTorch's decomposition", "PyTorch's own decomposition stands in its place", _decomposed)
 
 
 def is_tensor(value: Any) -> bool:

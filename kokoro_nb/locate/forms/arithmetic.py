@@ -95,15 +95,15 @@ def _named(self: Any, other: Any, op: Any, **_: Any) -> Any:
 
 
 _ALPHA = OtherForm("alpha written out", "the product with alpha stands in the program", _alpha)
-ONE_DTYPE = OtherForm("one dtype first", "what is computed with is cast to the dtype of the result first", _one_dtype)
+ONE_DTYPE = OtherForm("one dtype first", "the operands are cast to the dtype of the result first", _one_dtype)
 _MASKS = OtherForm("masks by logic", "logical_or and logical_and stand for the sum and the product of masks", _masks)
 _FIRST = OtherForm("the remainder first", "what fmod leaves over is taken away, then divided", _quotient)
 _TENSOR = OtherForm("a divisor of the same dtype", "the divisor is a tensor of the result's dtype", _whole_quotient)
-_ITSELF = OtherForm("isnan asked", "what is equal to itself is what is not NaN", _itself)
-_ZERO = OtherForm("x - x", "0 is what is left of x less itself: NaN of what is not finite", _by_zero)
+_ITSELF = OtherForm("isnan asked", "a value is compared with itself, which NaN fails", _itself)
+_ZERO = OtherForm("x - x", "0 is written as x - x, which is NaN where x is not finite", _by_zero)
 _FLOOR = OtherForm("x - floor(x)", "the remainder is x less the whole multiples of the divisor", _remainder)
 _FMOD = OtherForm("fmod", "the remainder is that of fmod, with the divisor added where the signs differ", _by_fmod)
-_SIDES = OtherForm("less or greater", "what is not equal is less, greater, or not a number", _not_equal)
+_SIDES = OtherForm("less or greater", "unequal is written as less, greater or not a number", _not_equal)
 _NAME = OtherForm("the usual operator", "mul, div or sub stands for multiply, divide or subtract", _named)
 FORMS: dict[str, tuple[OtherForm, ...]] = {
     "add": (_ALPHA, _MASKS, ONE_DTYPE),

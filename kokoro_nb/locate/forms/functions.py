@@ -52,9 +52,9 @@ def _logaddexp(self: Any, other: Any, **_: Any) -> Any:
 _KAHAN = "log1p of small numbers", "the rounding of 1 + x is divided out of its logarithm"
 _ATAN2 = "both are divided by the larger; pi is put in where y is 0 and x below it, 0 where x is not"
 _ROOT = "1 is a tensor that is divided by the root of x"
-_BELOW = "what is finite is less than infinity in size"
+_BELOW = "finite is written as smaller than infinity in size"
 _SUM = "the largest is taken away before the exponentials are summed"
-_PAIR = "the larger, and log1p of what the other adds to it"
+_PAIR = "the larger, and log1p of the other's share"
 
 
 def _nan_kept(op: Any, result: Any, **given: Any) -> Any:

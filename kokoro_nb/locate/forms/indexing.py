@@ -125,10 +125,10 @@ def _cropped(self: Any, pad: Any, value: Any = 0, mode: str = "constant", **_: A
 
 
 _START = "the size of the axis is added to an index that is counted from its end"
-_ONE = "one linear index", "what is indexed is one long axis, in which each place has one number"
-_ADDED = OtherForm("sums by scatter_add", "what is scattered is added up, and divided by its number", _reduced)
-_CROP = OtherForm("a crop in the place of a negative pad", "what a negative pad cuts off is left out", _cropped)
-_WHERE = OtherForm("where in place of a mask", "where chooses between the number and what was there", _masked)
+_ONE = "one linear index", "the tensor is indexed as one long axis, by one number for each place"
+_ADDED = OtherForm("sums by scatter_add", "the scattered values are summed, and divided by their count", _reduced)
+_CROP = OtherForm("a crop in the place of a negative pad", "a negative pad is written as a slice", _cropped)
+_WHERE = OtherForm("where in place of a mask", "where chooses between the number and the old value", _masked)
 
 
 def _where(condition: Any, self: Any, other: Any, result: Any, **_: Any) -> Any:
@@ -181,6 +181,6 @@ FORMS: dict[str, tuple[OtherForm, ...]] = {
     "scatter_reduce": (_ADDED,),
     **dict.fromkeys(("pad", "constant_pad_nd"), (_CROP,)),
     "where": (OtherForm("where of tensors", "the number is a tensor of the result's dtype", _where),),
-    "full": (OtherForm("an infinity computed", "what is not finite is a logarithm", _infinite),),
+    "full": (OtherForm("an infinity computed", "an infinity is written as a logarithm", _infinite),),
     "upsample_linear1d": (_LINEAR,),
 }

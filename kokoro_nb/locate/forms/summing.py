@@ -97,7 +97,7 @@ def _product(op: Any, result: Any, **given: Any) -> Any:
     return total if bias is None else total + bias
 
 
-_TWO_PASS = "the mean is taken away first, then the squares of what is left are averaged"
+_TWO_PASS = "the mean is subtracted first, then the squares are averaged"
 _BLOCKS = OtherForm("sums in blocks", "sums of blocks are added, and not all numbers one by one", _sum)
 _PRODUCT = OtherForm(
     "a product in its dtype", "float16 matrices are multiplied in float32, float64 ones by sums of products", _product

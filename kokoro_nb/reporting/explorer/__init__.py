@@ -11,8 +11,7 @@ from kokoro_nb.reporting.explorer.entries import COLUMNS, Entries, Entry, collec
 from kokoro_nb.reporting.fragments import rendered
 from kokoro_nb.reporting.style import NAN_MARK, REFERENCE, colours, encode_png
 from kokoro_nb.storage import json_ready
-from kokoro_nb.traces.operators import CONSTANT, INPUT
-from kokoro_nb.traces.trace import Trace
+from kokoro_nb.traces.trace import CONSTANT, INPUT, Trace
 
 if TYPE_CHECKING:
     from kokoro_nb.locate import Investigation

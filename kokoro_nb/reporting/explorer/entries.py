@@ -10,9 +10,8 @@ import numpy as np
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.markup import number
-from kokoro_nb.traces.operators import Operator
-from kokoro_nb.traces.parity import of_peak
-from kokoro_nb.traces.trace import Tap, Trace
+from kokoro_nb.traces.statistics import of_peak
+from kokoro_nb.traces.trace import Operator, Tap, Trace
 
 if TYPE_CHECKING:
     from kokoro_nb.locate import Culprit
@@ -22,7 +21,7 @@ COLUMNS = {
     "#": "Place in the order of execution",
     "operator": "Path of the module that calls it, and the operator",
     "verdict": "Whether it is right, given what it read",
-    "× rounding": "Its own error, as a multiple of what rounding explains",
+    "× rounding": "Its own error, as a multiple of the rounding-error bound",
     "own error": "Its own error on its own inputs, of the peak",
     "with inherited": "Largest difference from the reference, of its peak",
     "finite %": "Share of the elements that are finite",

@@ -10,7 +10,7 @@ import torch
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.onnx_file import read_onnx
-from kokoro_nb.inspection.onnx_session import run_session, session_of
+from kokoro_nb.inspection.onnx_model import run_session, session_of
 from kokoro_nb.inspection.whole_file import signal_to_noise
 from kokoro_nb.models import stages
 from kokoro_nb.models.architecture import SAMPLE_RATE

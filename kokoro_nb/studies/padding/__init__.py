@@ -17,7 +17,7 @@ from kokoro_nb.models.static_buffers import widened
 from kokoro_nb.studies.decoder import decoder_part
 from kokoro_nb.studies.padding.padded_decoder import decoder_in_buffers
 from kokoro_nb.studies.padding.padding_audit import where_it_begins
-from kokoro_nb.traces.parity import compare
+from kokoro_nb.traces.statistics import compare
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.static_buffers import widened
-from kokoro_nb.traces.parity import Parity, compare
+from kokoro_nb.traces.statistics import Parity, compare
 
 SIGNAL = "signal"  # sin(137 x) cos(211 x) of the harmonic signal x, which an older port took for noise
 KINDS = (*get_args(noise.NoiseKind), SIGNAL)

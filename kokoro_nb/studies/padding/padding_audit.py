@@ -13,7 +13,7 @@ from kokoro_nb.models.case import Case
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.static_buffers import widened
 from kokoro_nb.studies.decoder import decoder_part
-from kokoro_nb.traces.parity import of_peak
+from kokoro_nb.traces.statistics import of_peak
 from kokoro_nb.traces.trace import Trace
 
 Rows = list[dict[str, Any]]

@@ -9,8 +9,7 @@ from kokoro_nb.models.case import Case, decode
 from kokoro_nb.studies.patching.conditioning import noise_kinds
 from kokoro_nb.studies.patching.patch_effects import patch_effects
 from kokoro_nb.studies.patching.stft_gap import stft_gaps
-from kokoro_nb.traces.parity import Parity, compare
-from kokoro_nb.traces.statistics import describe
+from kokoro_nb.traces.statistics import Parity, compare, describe
 
 
 def redrawn_noise(model: KModel, case: Case, frames: int, site: str) -> Parity:

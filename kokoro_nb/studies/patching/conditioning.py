@@ -13,8 +13,7 @@ from kokoro_nb.models import noise, stages
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
-from kokoro_nb.traces.parity import Parity, compare
-from kokoro_nb.traces.statistics import describe
+from kokoro_nb.traces.statistics import Parity, compare, describe
 
 KINDS = ("gaussian", "signal", "tonal", "zero")
 

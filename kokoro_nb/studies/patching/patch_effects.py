@@ -15,7 +15,7 @@ from kokoro_nb.listening.spectrum import TRANSPARENT, log_spectral_distance
 from kokoro_nb.listening.waveform import rms, rms_ratio_db
 from kokoro_nb.models.case import Case, decode
 from kokoro_nb.models.patches import PATCHES
-from kokoro_nb.traces.parity import Parity, compare
+from kokoro_nb.traces.statistics import Parity, compare
 
 HEARD = 1.0  # dB: the least difference in level that is heard
 # the inverse of custom_stft counts inner bins once in place of twice (1/2) and leaves the sum of the squared windows,

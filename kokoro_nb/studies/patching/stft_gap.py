@@ -8,7 +8,7 @@ from kokoro.istftnet import TorchSTFT
 
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.patches import patched
-from kokoro_nb.traces.parity import Parity, compare
+from kokoro_nb.traces.statistics import Parity, compare
 
 TURN = 2 * np.pi
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from kokoro_nb.models.pocket.bugs import Attempt, Bug
 from kokoro_nb.models.pocket.generation import Speech
-from kokoro_nb.traces.parity import Parity, compare
+from kokoro_nb.traces.statistics import Parity, compare
 
 
 @dataclass(frozen=True)

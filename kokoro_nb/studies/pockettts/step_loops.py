@@ -15,7 +15,7 @@ from kokoro_nb.models.other_layers import tanh_gelu_written_out
 from kokoro_nb.models.pocket.generation import Host, Speech, Steps, Utterance, speak
 from kokoro_nb.models.pocket.pocket_steps import StepModule, eager_steps, host_of, package_speech, step_modules
 from kokoro_nb.studies.pockettts.call_by_call import StepCall, StepRecorder
-from kokoro_nb.traces.parity import Parity, compare, largest_error
+from kokoro_nb.traces.statistics import Parity, compare, largest_error
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from kokoro_nb.models.patches import PATCHES, active, patched
 from kokoro_nb.storage import digest
 from kokoro_nb.studies.repair.trial_stages import TrialStage, trial_stages
 from kokoro_nb.torch_private import pre_hooks
-from kokoro_nb.traces.parity import allowed_error, compare, largest_error
+from kokoro_nb.traces.statistics import allowed_error, compare, largest_error
 
 WORKS, FELL, SHAPE = "works", "fell", "another shape"
 NONFINITE, UNSTEADY, UNFAITHFUL = "non-finite", "not repeatable", "unfaithful"

@@ -13,7 +13,7 @@ from kokoro_nb.backends.ladder import Outputs, climb
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import noise, stages
 from kokoro_nb.models.case import Case
-from kokoro_nb.traces.parity import largest_error
+from kokoro_nb.traces.statistics import largest_error
 
 LARGEST = ("decoder from har", "whole decoder")
 

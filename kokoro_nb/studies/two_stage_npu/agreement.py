@@ -14,7 +14,7 @@ from kokoro_nb.models.architecture import STYLE
 from kokoro_nb.models.case import Case, capture, decode
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
-from kokoro_nb.traces.parity import compare
+from kokoro_nb.traces.statistics import compare
 
 INPUTS = ("asr", "f0", "n")  # of the decoder, that are predicted
 # of the peak: twice the most that float32 did to the package's own modules, 1e-5 (60 texts at full size)

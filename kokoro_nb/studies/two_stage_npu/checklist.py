@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from kokoro_nb.delivery.pipeline import TwoStages
-from kokoro_nb.traces.parity import compare
+from kokoro_nb.traces.statistics import compare
 
 OVER_FRAMES = {"asr": 2, "en": 2, "f0": 1, "n": 1, "har": 2, "harmonic_noise": 1}  # the axis that is padded
 FILL = 3.0  # put behind the valid part, where zeros stood: of the size of what is in front of it

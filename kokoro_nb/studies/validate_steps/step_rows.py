@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kokoro_nb.backends.base import Failure
-from kokoro_nb.traces.parity import Parity, allowed_error
+from kokoro_nb.traces.statistics import Parity, allowed_error
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.stages import chain
 from kokoro_nb.models.static_buffers import EXTENTS, static_inputs
 from kokoro_nb.studies.validate_steps.step_rows import StepResult, with_floor
-from kokoro_nb.traces.parity import Parity, compare
+from kokoro_nb.traces.statistics import Parity, compare
 
 MAGNITUDES = {"har_phase": "har_magnitude"}  # an output that is a phase -> the one that says how much there is of it
 

@@ -50,7 +50,7 @@ def test_a_delegate_without_a_graph_is_named_with_its_reason_and_the_rest_is_jud
     assert report.findings == ()
     assert report.verdict == "unknown"
     reasons = {one.operator: one.reason for one in report.unjudged}
-    assert reasons == {"XnnpackBackend": "a delegate (XnnpackBackend) computes it, and shows what it gives alone"}
+    assert reasons == {"XnnpackBackend": "a delegate (XnnpackBackend) computes it, and shows its results alone"}
     judged = [one for one in report.judgements if one.verdict == "pass"]
     assert judged[-1].operator == "aten::cumsum.out"
 

@@ -11,8 +11,7 @@ import kokoro_nb as nb
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.formats import xnnpack_graph
 from kokoro_nb.inspection.formats.pte_file import PteFile
-from kokoro_nb.inspection.formats.xnnpack_graph import XnnDelegate
-from kokoro_nb.inspection.formats.xnnpack_semantics import KINDS
+from kokoro_nb.inspection.formats.xnnpack_graph import KINDS, XnnDelegate
 from tests.corpus.forms import xnnpack_pte
 
 pytest.importorskip("executorch")
@@ -79,7 +78,7 @@ def test_what_is_not_known_inside_leaves_the_delegate_unjudged_with_its_reason(m
     report = nb.inspect(many)
     assert report.verdict == "unknown"
     (reason,) = {one.reason for one in report.unjudged}
-    assert reason.endswith("shows what it gives alone; XNNPReLU is not known here")
+    assert reason.endswith("shows its results alone; XNNPReLU is not known here")
 
 
 def _payload(scale):

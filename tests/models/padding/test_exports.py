@@ -5,7 +5,7 @@ from kokoro_nb.backends import BACKENDS
 from kokoro_nb.models import stages
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.static_buffers import widened
-from kokoro_nb.traces.parity import compare
+from kokoro_nb.traces.statistics import compare
 from tests.backends.small import present
 
 RUNTIMES = ["onnxruntime", pytest.param("executorch-xnnpack", marks=pytest.mark.slow)]

@@ -7,7 +7,7 @@ from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.speaking import DurationStage
 from kokoro_nb.models.stages import BertStep, DurationEncoderStep, DurationsStep, TextEncoderStep
 from kokoro_nb.models.static_buffers import widened
-from kokoro_nb.traces.parity import compare
+from kokoro_nb.traces.statistics import compare
 
 LIMIT = 1e-5  # of the peak, in float32; some 1e-6 was measured
 

@@ -6,7 +6,7 @@ import pytest
 
 import kokoro_nb as nb
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.onnx_session import run_session, session_of
+from kokoro_nb.inspection.onnx_model import run_session, session_of
 from kokoro_nb.studies.inspect_file import added, converted_files, heard_decoder, heard_source
 
 FRAMES = 4

@@ -6,7 +6,7 @@ import pytest
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.studies.validate_steps.step_rows import StepResult, first_wrong, with_floor
 from kokoro_nb.studies.validate_steps.validation import valid_part
-from kokoro_nb.traces.parity import compare
+from kokoro_nb.traces.statistics import compare
 
 
 def test_a_limit_gives_way_to_the_floor():

@@ -9,7 +9,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.studies.validate_steps import validation as module
 from kokoro_nb.studies.validate_steps.step_rows import first_wrong
 from kokoro_nb.studies.validate_steps.validation import follow, phasors, validate_steps, walk
-from kokoro_nb.traces.parity import compare
+from kokoro_nb.traces.statistics import compare
 
 FRAMES = 8  # the first of some 70: the alignment cuts the rest
 ORDER = ["t_en", "encoded", "d", "pred_dur", "alignment", "f0", "n", "asr", "s", "x", "excitation"]

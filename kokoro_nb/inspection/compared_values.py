@@ -1,14 +1,165 @@
-"""How the constants of two nodes differ: which are others, which were folded, moved, or written in another order."""
+"""Values of two programs compared without holding them, by sketches, and the constants of their nodes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 
 import numpy as np
 
 from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram
+from kokoro_nb.inspection.semantics.onnx_call import widened
+from kokoro_nb.inspection.value_types import Value
 from kokoro_nb.locate.culprit import Name
 from kokoro_nb.markup import number
-from kokoro_nb.traces.parity import of_peak
+from kokoro_nb.traces.statistics import of_peak
+
+POINTS = 128  # of the sorted elements, by which a value is known
+IMAGES = 16  # sums with random signs, by which two values in one layout are compared element by element
+SHAPES = ("shape", "size")  # operators that read no value
+BLOCK = 2**14  # elements that have signs of their own; the next ones have these times a sign for each block
+
+
+@dataclass(frozen=True, eq=False)
+class ValueSketch:
+    """What a value is known by, for each set of inputs one behind the other.
+
+    Attributes
+    ----------
+    size : int
+        How many elements it has.
+    points : numpy.ndarray
+        Some of them in the order of size, which any layout leaves as it is.
+    images : numpy.ndarray
+        Sums of all of them with random signs: in one layout these differ by as much as the elements do, by the root
+        mean square (Achlioptas 2003).
+    """
+
+    size: int
+    points: np.ndarray
+    images: np.ndarray
+
+    @classmethod
+    def of(cls, value: np.ndarray) -> "ValueSketch":
+        """Return what a value is known by on one set of inputs."""
+        places = np.linspace(0, value.size - 1, POINTS).round().astype(int)
+        return cls(value.size, np.sort(value, axis=None)[places], _images(value))
+
+    @classmethod
+    def joined(cls, parts: Sequence["ValueSketch"]) -> "ValueSketch":
+        """Return what a value is known by on several sets of inputs."""
+        return cls(parts[0].size, *map(np.concatenate, zip(*((one.points, one.images) for one in parts), strict=True)))
+
+    @property
+    def first(self) -> "ValueSketch":
+        """What the value is known by on the first set of inputs alone."""
+        return ValueSketch(self.size, self.points[:POINTS], self.images[:IMAGES])
+
+    def differs(self, other: "ValueSketch") -> float:
+        """Return the root mean square of the difference, element by element, over that of `other`; about a fifth off.
+
+        Infinite of another size. Where an element is not finite in both, it is the `distance` of the others.
+        """
+        if self.size != other.size or self.images.shape != other.images.shape:
+            return float("inf")
+        noise, level = (float(np.square(one).sum()) for one in (self.images - other.images, other.images))
+        if np.isnan(noise):
+            return self.distance(other)
+        return 0.0 if noise == 0 else float(np.sqrt(noise / level)) if level else float("inf")
+
+    def distance(self, other: "ValueSketch") -> float:
+        """Return the largest difference of these, of the root mean square of `other`; infinite of another size."""
+        if self.size != other.size or self.points.shape != other.points.shape:
+            return float("inf")
+        finite = np.isfinite(other.points)
+        if (finite != np.isfinite(self.points)).any():
+            return float("inf")
+        apart = np.abs(self.points[finite] - other.points[finite]).max(initial=0.0)
+        level = np.sqrt(np.square(other.points[finite]).mean()) if finite.any() else 0.0
+        return 0.0 if apart == 0 else float(apart / level) if level else float("inf")
+
+
+def sketches(program: ComparedProgram, inputs: Sequence[Mapping[str, np.ndarray]]) -> dict[str, ValueSketch]:
+    """Compute a program in float64 and return what its values are known by, in the order of execution.
+
+    Integers that are made of the inputs' shapes, or of none, are lengths and places, which need not be the same.
+    """
+    parts: dict[str, list[ValueSketch]] = {}
+    computed = {*program.inputs, *program.outputs}
+    for node in program.nodes:
+        if computed & set(node.reads) and node.operator.lower() not in SHAPES:
+            computed |= set(node.outputs)
+
+    def note(name: str, value: Value) -> None:
+        kinds = "fbiu" if name in computed else "fb"
+        if isinstance(value, np.ndarray) and value.dtype.kind in kinds and value.size:
+            parts.setdefault(name, []).append(ValueSketch.of(value.astype(np.float64, copy=False)))
+
+    for one in inputs:
+        for name, value in one.items():
+            note(name, widened(value))
+        program.compute(one, note)
+    return {name: ValueSketch.joined(each) for name, each in parts.items() if len(each) == len(inputs)}
+
+
+def _images(value: np.ndarray) -> np.ndarray:
+    flat = value.reshape(-1)
+    blocks = -(-flat.size // BLOCK)
+    signs = _signs(min(flat.size, BLOCK))
+    with np.errstate(invalid="ignore"):
+        if blocks == 1:
+            return flat @ signs
+        padded = np.concatenate([flat, np.zeros(blocks * BLOCK - flat.size)]).reshape(blocks, BLOCK)
+        turned = np.random.default_rng(blocks).choice((-1.0, 1.0), (blocks, IMAGES))
+        return np.asarray((padded @ signs * turned).sum(axis=0))
+
+
+@lru_cache(maxsize=64)
+def _signs(count: int) -> np.ndarray:
+    return np.random.default_rng(count).choice((-1.0, 1.0), (count, IMAGES))
+
+
+def nearest(values: Mapping[str, ValueSketch], others: Mapping[str, ValueSketch]) -> dict[str, tuple[str, float]]:
+    """Return for each value the name of the nearest of the others, and how far it is."""
+    by_size: dict[int, list[str]] = {}
+    for name, one in others.items():
+        by_size.setdefault(one.size, []).append(name)
+    tables = {size: np.stack([others[name].points for name in names]) for size, names in by_size.items()}
+    found = dict.fromkeys(values, ("", float("inf")))
+    for name, one in values.items():
+        if names := by_size.get(one.size):  # the ten nearest by the plain difference, and of those by the exact one
+            with np.errstate(invalid="ignore"):
+                apart = np.abs(tables[one.size] - one.points).max(axis=1)
+            near = {*np.argsort(apart, kind="stable")[:10].tolist(), *np.flatnonzero(np.isnan(apart)).tolist()}
+            pairs = ((names[k], one.distance(others[names[k]])) for k in sorted(near))
+            found[name] = sorted(pairs, key=lambda pair: pair[1])[0]
+    return found
+
+
+def scaled(value: ValueSketch, right: ValueSketch, limit: float = 1e-3) -> list[str]:
+    """Say so if the value is the right one times a number, or plus one, up to a share of the level."""
+    factor = factor_of(value, right, limit)
+    if factor is not None:
+        return [f"its result is exactly {number(factor)} times the reference's" if factor else "its result is 0"]
+    with np.errstate(invalid="ignore"):
+        apart = value.points - right.points
+        shift = float(apart.mean())
+        same = shift and value.size == right.size and np.abs(apart - shift).max() <= limit * abs(shift)
+    return [f"its result is the reference's plus {number(shift)}"] if same and right.points.any() else []
+
+
+def factor_of(value: ValueSketch, right: ValueSketch, limit: float = 1e-3) -> float | None:
+    """Return by which number one value is the other; None if by none, or by one so near 1 that it explains nothing."""
+    level = float(np.sqrt(np.square(right.points).mean()))
+    if value.size != right.size or not level:
+        return None
+    if not value.points.any():
+        return 0.0
+    with np.errstate(invalid="ignore"):
+        factor = float(value.points @ right.points / (right.points @ right.points))
+        room = limit * level * np.minimum(np.abs(factor), np.abs(factor - 1))
+        return factor if np.abs(value.points - factor * right.points).max() < room else None
+
 
 CHANGED = 2.0**-9  # of a constant: two roundings to float16
 UNCHANGED = 2.0**-20  # the same of float32

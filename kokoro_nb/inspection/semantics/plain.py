@@ -1,0 +1,275 @@
+"""Operators element by element and along axes in float64, and those of the domain com.microsoft."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from kokoro_nb.errors import undocumented
+from kokoro_nb.inspection.semantics.convolution_semantics import convolved
+from kokoro_nb.inspection.semantics.onnx_call import MEANINGS, MICROSOFT, Meaning, OnnxCall, by_reference, meaning
+from kokoro_nb.inspection.semantics.quantised import dynamic_quantize, linear
+from kokoro_nb.inspection.semantics.recurrences import activation, lstm
+from kokoro_nb.inspection.value_types import Array, Input, Value
+
+
+def _normed(x: Array, axes: tuple[int, ...], epsilon: float) -> tuple[Array, Array, Array]:
+    """Return values less their mean and over their deviation, the mean, and one over the deviation."""
+    mean = x.mean(axis=axes, keepdims=True)
+    inverse = 1 / np.sqrt(np.square(x - mean).mean(axis=axes, keepdims=True) + epsilon)
+    return (x - mean) * inverse, mean, inverse
+
+
+@meaning("LayerNormalization")
+@meaning("LayerNormalization", domain=MICROSOFT)
+def _layer_norm(call: OnnxCall, x: Array, scale: Array, bias: Input = None) -> tuple[Array, ...]:
+    y, *rest = _normed(x, tuple(range(call.get("axis", -1) % x.ndim, x.ndim)), call.get("epsilon", 1e-5))
+    return (y * scale + (0 if bias is None else bias), *rest)[: len(call.node.output)]
+
+
+@meaning("RMSNormalization")
+@meaning("SimplifiedLayerNormalization")
+def _rms_norm(call: OnnxCall, x: Array, scale: Array) -> Array:
+    axes = tuple(range(call.get("axis", -1) % x.ndim, x.ndim))
+    return x / np.sqrt(np.square(x).mean(axis=axes, keepdims=True) + call.get("epsilon", 1e-5)) * scale
+
+
+@meaning("SkipLayerNormalization", domain=MICROSOFT)
+def _skip_layer_norm(
+    call: OnnxCall, x: Array, skip: Array, gamma: Array, beta: Input = None, bias: Input = None
+) -> tuple[Input, ...]:
+    total = x + skip + (0 if bias is None else bias)
+    y, mean, inverse = _normed(total, (-1,), call.get("epsilon", 1e-12))
+    return (y * gamma + (0 if beta is None else beta), mean, inverse, total)[: len(call.node.output)]
+
+
+@meaning("BatchNormalization")
+def _batch_norm(call: OnnxCall, x: Array, scale: Array, bias: Array, mean: Array, variance: Array) -> tuple[Input, ...]:
+    if call.get("training_mode", 0):
+        return tuple(by_reference(call, [x, scale, bias, mean, variance]))
+    shape = (1, -1) + (1,) * (x.ndim - 2)
+    factor = (scale / np.sqrt(variance + call.get("epsilon", 1e-5))).reshape(shape)
+    return ((x - mean.reshape(shape)) * factor + bias.reshape(shape),)
+
+
+@meaning("Softmax", "LogSoftmax", "Hardmax")
+def _softmax(call: OnnxCall, x: Array) -> Value:
+    """Of all axes from `axis` on as if they were one, before version 13."""
+    if call.opset >= 13:
+        return by_reference(call, [x])[0]
+    rows = x.reshape(int(np.prod(x.shape[: call.get("axis", 1) % x.ndim])), -1)
+    node = type(call.node)(op_type=call.node.op_type, input=["x"], output=["y"])
+    return np.asarray(by_reference(OnnxCall(node, {"": 13}), [rows])[0]).reshape(x.shape)
+
+
+@meaning("LpNormalization")
+def _lp_norm(call: OnnxCall, x: Array) -> Array:
+    norm = np.linalg.norm(x, call.get("p", 2), call.get("axis", -1), keepdims=True)
+    return np.divide(x, norm, out=np.zeros_like(x), where=norm != 0)
+
+
+@meaning("Resize", "Upsample")
+def _resize(call: OnnxCall, x: Array, *given: Input) -> Value:
+    """By the scales before version 11; a length is what float32 makes of length times scale."""
+    from onnx import helper
+
+    inputs = list(given)
+    if call.opset < 11:
+        inputs = [None, np.asarray(call.get("scales")) if not given else given[0]]
+        how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        node = helper.make_node("Resize", ["x", "", "scales"], ["y"], mode=call.get("mode", "nearest"), **how)
+        call = replace(call, node=node, opsets={"": 13})
+    if len(inputs) > 1 and inputs[1] is not None and np.size(inputs[1]):
+        scales = np.asarray(inputs[1])
+        lengths = np.take(x.shape, call.get("axes", range(x.ndim)))
+        least = np.floor(scales.astype(np.float32) * lengths.astype(np.float32))
+        inputs[1] = np.where(np.floor(scales * lengths) < least, np.nextafter(least / lengths, np.inf), scales)
+    return by_reference(call, [x, *inputs])[0]
+
+
+@meaning("GroupNormalization")
+def _group_norm(call: OnnxCall, x: Array, scale: Array, bias: Array) -> Array:
+    groups = call.get("num_groups")
+    parts, *_ = _normed(x.reshape(x.shape[0], groups, -1), (-1,), call.get("epsilon", 1e-5))
+    each = x.shape[1] // groups if call.opset < 21 else 1  # one scale for a group, then one for a channel
+    shape = (1, -1) + (1,) * (x.ndim - 2)
+    return parts.reshape(x.shape) * np.repeat(scale, each).reshape(shape) + np.repeat(bias, each).reshape(shape)
+
+
+@meaning("MeanVarianceNormalization")
+def _mean_variance_norm(call: OnnxCall, x: Array) -> Array:
+    _, mean, inverse = _normed(x, tuple(call.get("axes", (0, 2, 3))), 0.0)
+    return (x - mean) / (1 / inverse + 1e-9)
+
+
+@meaning("LRN")
+def _local_response(call: OnnxCall, x: Array) -> Array:
+    size, channels = call.get("size"), x.shape[1]
+    squares = np.zeros_like(x)
+    for channel in range(channels):
+        window = slice(max(0, channel - (size - 1) // 2), min(channels, channel + size // 2 + 1))
+        squares[:, channel] = np.square(x[:, window]).sum(axis=1)
+    return x / (call.get("bias", 1.0) + call.get("alpha", 1e-4) / size * squares) ** call.get("beta", 0.75)
+
+
+@meaning("Scatter")
+def _scatter(call: OnnxCall, data: Array, indices: Array, updates: Array) -> Array:
+    axis = call.get("axis", 0)
+    result = data.copy()
+    np.put_along_axis(result, np.where(indices < 0, indices + data.shape[axis], indices), updates, axis)
+    return result
+
+
+@meaning("GatherND")
+def _gather_nd(call: OnnxCall, data: Array, indices: Array) -> Array:
+    batch = call.get("batch_dims", 0)
+    ranges = [np.arange(size) for size in data.shape[:batch]]
+    batches = [place.reshape(place.shape + (1,) * (indices.ndim - 1 - batch)) for place in np.ix_(*ranges)]
+    return data[(*batches, *np.moveaxis(indices, -1, 0))]
+
+
+@meaning("BitCast")
+def _bits(call: OnnxCall, x: Array) -> Array:
+    from onnx import helper
+
+    return x.view(helper.tensor_dtype_to_np_dtype(call.get("to")))
+
+
+SEEN_IN = {"onnx": ("1.17", "1.23")}  # the reference's rounding to small types, which is not documented
+
+
+def _by_tanh(x: Array) -> Array:
+    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+@meaning("Gelu")
+@meaning("Gelu", domain=MICROSOFT)
+def gelu(call: OnnxCall, x: Array) -> Array:
+    """Return x Φ(x), or its approximation by tanh."""
+    return _by_tanh(x) if call.get("approximate", "none") == "tanh" else x * special.ndtr(x)
+
+
+@meaning("Cast", "CastLike")
+def _cast(call: OnnxCall, x: Array, *like: Array) -> Array:
+    """Convert to a type of ONNX.
+
+    What becomes a float of 16 bits or more is not rounded here: that is left to who compares. A float beyond the range
+    of an integer has no defined result.
+    """
+    from onnx import TensorProto, helper
+
+    to = helper.np_dtype_to_tensor_dtype(call.dtypes[1]) if like else call.get("to")
+    wide = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
+    if to in wide and x.dtype.kind in "fiub":
+        return x.astype(np.float64) if x.dtype.kind != "f" else x
+    dtype = helper.tensor_dtype_to_np_dtype(to)
+    if dtype.kind in "iu" and x.dtype.kind == "f":
+        return np.trunc(x).astype(np.int64).astype(dtype) if dtype != np.uint64 else x.astype(dtype)
+    return stored_as(call, x.astype(np.float32) if x.dtype == np.float64 else x, to)
+
+
+def stored_as(call: OnnxCall, x: Array, to: int) -> Array:
+    """Return float32 values in a type of ONNX, given by its number, as the reference rounds and limits them."""
+    cast = undocumented("onnx.reference.ops.op_cast", "cast_to", "No cast to such a type is judged", SEEN_IN)
+    return cast(x, to, bool(call.get("saturate", 1)))
+
+
+@meaning("Dropout")
+def _dropout(
+    call: OnnxCall, x: Array, ratio: Array | None = None, training: Array | None = None
+) -> tuple[Array, Array]:
+    if training is not None and bool(np.asarray(training).reshape(())) and (ratio is None or float(ratio) != 0):
+        raise ValueError("it draws at random in training mode")
+    return x, np.ones(x.shape, bool)
+
+
+def _window(*terms: float) -> Meaning:
+    def window(call: OnnxCall, size: Array) -> Array:
+        points = int(size) if call.get("periodic", 1) else int(size) - 1
+        angle = 2 * np.pi * np.arange(int(size)) / points
+        return sum((term * np.cos(k * angle) for k, term in enumerate(terms)), np.zeros(int(size)))
+
+    return window
+
+
+MEANINGS |= {
+    ("", "Erf"): lambda call, x: special.erf(x),
+    ("", "Sigmoid"): lambda call, x: special.expit(x),
+    ("", "HardSwish"): lambda call, x: x * np.clip(x / 6 + 0.5, 0, 1),
+    ("", "Softplus"): lambda call, x: np.logaddexp(0, x),
+    ("", "HannWindow"): _window(0.5, -0.5),
+    ("", "HammingWindow"): _window(25 / 46, -21 / 46),
+    ("", "BlackmanWindow"): _window(0.42, -0.5, 0.08),
+    (MICROSOFT, "FastGelu"): lambda call, x, bias=None: _by_tanh(x if bias is None else x + bias),
+    (MICROSOFT, "BiasGelu"): lambda call, x, bias: (x + bias) * special.ndtr(x + bias),
+    (MICROSOFT, "QuickGelu"): lambda call, x: x * special.expit(call.get("alpha", 1.702) * x),
+}
+
+
+@meaning("DynamicQuantizeLSTM", domain=MICROSOFT)
+def _dynamic_lstm(call: OnnxCall, x: Array, w: Array, r: Array, *more: Any) -> tuple[Array, ...]:
+    """Run an LSTM whose weights are (directions, width, 4 hidden) integers.
+
+    The rows are quantised by the range of all of them, the state at each step by its own.
+    """
+
+    def rounded(values: Array) -> Array:
+        return linear(*dynamic_quantize(call, values))
+
+    *plain, w_scale, w_zero, r_scale, r_zero = more
+    wide = [_directed(q, scale, zero) for q, scale, zero in ((w, w_scale, w_zero), (r, r_scale, r_zero))]
+    return lstm(call, rounded(x), *(each.swapaxes(1, 2) for each in wide), *plain, rounded=rounded)
+
+
+def _directed(values: Array, scale: Array, zero: Array) -> Array:
+    """Return the weights of each direction: one scale for a direction, or one for each of its columns."""
+    shape = (values.shape[0], 1, -1)
+    return (values.astype(np.float64) - zero.astype(np.float64).reshape(shape)) * scale.reshape(shape)
+
+
+@meaning("MatMulNBits", domain=MICROSOFT)
+def _matmul_bits(
+    call: OnnxCall, a: Array, b: Array, scales: Array, zeros: Input = None, order: Input = None, bias: Input = None
+) -> Array:
+    """Multiply by weights of a few bits, (N, blocks, bytes), the low bits first."""
+    bits, block = call.get("bits", 4), call.get("block_size")
+    columns, depth = call.get("N"), call.get("K")
+    blocks = -(-depth // block)
+    if order is not None:
+        raise ValueError("a group index")
+    integers = unpacked(b.reshape(columns, blocks, -1), bits)[..., :block].astype(np.float64)
+    if zeros is None:
+        less: Array = np.full((columns, blocks), float(2 ** (bits - 1)))
+    elif zeros.dtype.kind == "f":
+        less = zeros.reshape(columns, blocks)
+    else:
+        less = unpacked(zeros.reshape(columns, -1), bits)[:, :blocks].astype(np.float64)
+    weights = (integers - less[..., None]) * scales.reshape(columns, blocks, 1)
+    result = np.matmul(a, weights.reshape(columns, -1)[:, :depth].T)
+    return result if bias is None else result + bias
+
+
+def unpacked(values: Array, bits: int) -> Array:
+    """Return integers of a few bits, of which each byte of the last axis holds several, the lowest first."""
+    mask = (1 << bits) - 1
+    parts = [(values >> shift) & mask for shift in range(0, 8, bits)]
+    return np.stack(parts, axis=-1).reshape(*values.shape[:-1], -1)
+
+
+@meaning("FusedMatMul", domain=MICROSOFT)
+def _fused_matmul(call: OnnxCall, a: Array, b: Array) -> Array:
+    if call.get("transBatchA", 0) or call.get("transBatchB", 0):
+        raise ValueError("batches are transposed")
+    a = a.swapaxes(-1, -2) if call.get("transA", 0) else a
+    b = b.swapaxes(-1, -2) if call.get("transB", 0) else b
+    return call.get("alpha", 1.0) * np.matmul(a, b)
+
+
+@meaning("FusedConv", domain=MICROSOFT)
+def _fused_conv(call: OnnxCall, x: Array, w: Array, b: Input = None, z: Input = None) -> Array:
+    y = convolved(call, x, w, b)
+    y = y if z is None else y + z
+    alpha, beta = (iter(call.get("activation_params", ())[k : k + 1]) for k in (0, 1))
+    name = call.get("activation")
+    return activation(name, alpha, beta)(y) if name else y
