@@ -74,7 +74,6 @@ def test_an_absent_package_is_named_with_its_extra_by_each_verb(package, verb, m
         verb(np.zeros(4800, np.float32))
 
 
-@pytest.mark.parametrize("arguments", [{"suites": ["speed"]}, {"lengths": ()}, {"seconds": 1}])
-def test_what_cannot_be_measured_is_one_sentence(arguments):
-    with pytest.raises(nb.InputError, match=r"no suite 'speed'|and a length|option of bench is not known"):
-        nb.bench(**arguments)
+def test_what_cannot_be_measured_is_one_sentence():
+    with pytest.raises(nb.InputError, match="option of bench is not known"):
+        nb.bench(seconds=1)

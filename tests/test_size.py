@@ -20,7 +20,7 @@ BUDGETS = {
     "defects": 1_430,
     "listening": 787,
     "commands, top": 1_560,
-    "tests": 21_725,
+    "tests": 21_724,
 }
 FILES = 335
 LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}

@@ -77,7 +77,7 @@ def test_a_planted_fault_is_named_shown_and_exit_status_1(net, tmp_path, capsys)
     assert [one["verdict"] for one in found["operators"]] == ["pass", "pass", "fail", "pass"]
     assert (found["outputs"][0]["verdict"], len(found["outputs"][0]["sample"])) == ("fail", 12)
     assert ":exp is the first operator that is wrong" in (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert {"repro.py", "case.py", "runner.py", "REPORT.md"} <= {path.name for path in (tmp_path / "bundle").iterdir()}
+    assert {"repro.py", "REPORT.md"} <= {path.name for path in (tmp_path / "bundle").iterdir()}
 
 
 def _other(features, seed):
