@@ -15,7 +15,7 @@ from tests.test_rooms import _read
 HOMES = (
     *("torch_private", "backends.inductor", "backends.tvm.importer", "backends.coreml.coreml_private"),
     *("backends.executorch.executorch_private", "models.pocket.pocket_steps", "listening.recogniser"),
-    "inspection.semantics.plain",
+    "inspection.semantics.onnx_call",
 )
 SCRIPT = "backends.executorch.tracer"  # run on its own, without this package
 DOCUMENTED = {  # under a private name, on the pages of AOTInductor, fake tensors, extending PyTorch, scan

@@ -184,7 +184,7 @@ def _require_kinds(contract: Contract) -> None:
     texts += [text for spec in specs for text in (spec.name, spec.dtype)]
     texts += [*contract.files, *(about["sha256"] for about in contract.files.values())]
     numbers += [about["bytes"] for about in contract.files.values()]
-    if not all(isinstance(text, str) and "\0" not in text for text in texts) or not all(
+    if not all(isinstance(text, str) and text.isprintable() and len(text.encode()) < 250 for text in texts) or not all(
         type(number) is int and number >= 0 for number in numbers
     ):
         raise TypeError("a value is of another kind than it should be")

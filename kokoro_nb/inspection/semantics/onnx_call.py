@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.errors import one_line
-from kokoro_nb.inspection.value_types import Several, Value, Values
+from kokoro_nb.errors import one_line, undocumented
+from kokoro_nb.inspection.value_types import Array, Several, Value, Values
+
+SEEN_IN = {"onnx": ("1.17", "1.23")}  # the reference's rounding to small types, which is not documented
 
 MICROSOFT = "com.microsoft"
 Meaning = Callable[..., Any]
@@ -164,3 +166,9 @@ def by_reference(call: OnnxCall, inputs: Several) -> list[Value]:
             setattr(evaluator.rt_nodes_[0], name, float(value))
     results = dict(zip(names, evaluator.run(None, given), strict=True))
     return [results.get(name) for name in call.node.output]
+
+
+def stored_as(call: OnnxCall, x: Array, to: int) -> Array:
+    """Return float32 values in a type of ONNX, given by its number, as the reference rounds and limits them."""
+    cast = undocumented("onnx.reference.ops.op_cast", "cast_to", "No cast to such a type is judged", SEEN_IN)
+    return cast(x, to, bool(call.get("saturate", 1)))

@@ -6,9 +6,16 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from kokoro_nb.errors import undocumented
 from kokoro_nb.inspection.semantics.convolution_semantics import convolved
-from kokoro_nb.inspection.semantics.onnx_call import MEANINGS, MICROSOFT, Meaning, OnnxCall, by_reference, meaning
+from kokoro_nb.inspection.semantics.onnx_call import (
+    MEANINGS,
+    MICROSOFT,
+    Meaning,
+    OnnxCall,
+    by_reference,
+    meaning,
+    stored_as,
+)
 from kokoro_nb.inspection.semantics.quantised import dynamic_quantize, linear
 from kokoro_nb.inspection.semantics.recurrences import activation, lstm
 from kokoro_nb.inspection.value_types import Array, Input, Value
@@ -136,9 +143,6 @@ def _bits(call: OnnxCall, x: Array) -> Array:
     return x.view(helper.tensor_dtype_to_np_dtype(call.get("to")))
 
 
-SEEN_IN = {"onnx": ("1.17", "1.23")}  # the reference's rounding to small types, which is not documented
-
-
 def _by_tanh(x: Array) -> Array:
     return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
 
@@ -167,12 +171,6 @@ def _cast(call: OnnxCall, x: Array, *like: Array) -> Array:
     if dtype.kind in "iu" and x.dtype.kind == "f":
         return np.trunc(x).astype(np.int64).astype(dtype) if dtype != np.uint64 else x.astype(dtype)
     return stored_as(call, x.astype(np.float32) if x.dtype == np.float64 else x, to)
-
-
-def stored_as(call: OnnxCall, x: Array, to: int) -> Array:
-    """Return float32 values in a type of ONNX, given by its number, as the reference rounds and limits them."""
-    cast = undocumented("onnx.reference.ops.op_cast", "cast_to", "No cast to such a type is judged", SEEN_IN)
-    return cast(x, to, bool(call.get("saturate", 1)))
 
 
 @meaning("Dropout")

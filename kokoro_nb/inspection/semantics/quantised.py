@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.inspection.semantics.convolution_semantics import convolved
-from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall, meaning
-from kokoro_nb.inspection.semantics.plain import stored_as
+from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall, meaning, stored_as
 from kokoro_nb.inspection.value_types import Array, Input
 
 RANGES = {f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (2, 4, 8, 16, 32)} | {
