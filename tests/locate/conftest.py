@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 from kokoro_nb.locate import divergences
 from kokoro_nb.traces.trace import CONSTANT, INPUT, Operator, Recorder
@@ -52,7 +52,7 @@ class Toy:
 
         with np.errstate(all="ignore"):
             result = value(name)
-        return SimpleNamespace(numpy=lambda: result)
+        return torch.tensor(result)
 
     def trace(self, faults=None, missing=(), dtype=np.float32, keep="full", backend="candidate", taps=None):
         """Run it in `dtype`, each step on what the steps before gave.
