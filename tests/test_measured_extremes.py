@@ -29,7 +29,6 @@ OTHER: dict[str, str] = {  # the rest of what is no measurement -> why NaN canno
     "min(a, b)": "lengths of axes",
     "max(before, after)": "how many elements are padded",
     "min(end, frame + utterance.after_stop)": "numbers of frames",
-    "min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())": "sizes in bytes",
     "min(rows, key=len, default=[])": "the shortest list",
     "max(indices)": "places in a list",
     "max(read, default=-1)": "places in a list",

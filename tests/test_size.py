@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 BUDGETS = {
     "studies": 3_300,
-    "locate, inspection, faults, traces": 10_290,
+    "locate, inspection, faults, traces": 10_296,
     "backends": 5_298,
     "reporting": 3_306,
     "delivery": 2_990,
@@ -20,7 +20,7 @@ BUDGETS = {
     "defects": 1_430,
     "listening": 787,
     "commands, top": 1_560,
-    "tests": 21_724,
+    "tests": 21_720,
 }
 FILES = 335
 LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}

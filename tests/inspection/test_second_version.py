@@ -39,7 +39,7 @@ def test_the_runtime_is_to_blame_where_the_other_version_is_right(file, spoil):
     ("verdict", "ratio", "words"),
     [
         ("fail", 7.0, "does not give here what float64 does either: 7 times"),
-        ("unknown", None, "does not show what goes"),
+        ("unknown", None, "does not show the values"),
     ],
 )
 def test_a_version_that_is_wrong_as_well_or_shows_nothing_settles_nothing(

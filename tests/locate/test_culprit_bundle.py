@@ -102,7 +102,7 @@ def test_an_operator_that_pytorch_gets_as_wrong_makes_no_bundle(tmp_path):
     reference = reference_trace(healthy, INPUTS)
     tap = next(one for one in reference.taps if one.name == ":exp")
     culprit = Culprit("divergence", "fail", "onnxruntime", tap, upstream=(":mul",))
-    with pytest.raises(InputError, match=r":exp alone is as wrong in PyTorch: what it computes is beyond its dtype"):
+    with pytest.raises(InputError, match=r":exp alone is as wrong in PyTorch: its result is beyond its dtype"):
         write_finding_bundle(culprit, healthy, healthy, reference, tmp_path / "made")
     assert not list(tmp_path.iterdir())
 

@@ -57,7 +57,7 @@ def test_a_file_that_the_runtime_refuses_is_a_failure_with_operator_and_line(mon
         def forward(self, x):
             return torch.sin(x) * 2
 
-    def refuse(path, options):
+    def refuse(*_: object):
         raise RuntimeError("INVALID_GRAPH: Type Error in operator (Sin) in node (node_sin) is invalid.")
 
     monkeypatch.setattr("kokoro_nb.backends.onnx._session", refuse)

@@ -119,7 +119,7 @@ def test_what_the_runtime_does_comes_after_where_the_programs_part(tmp_path):
     assert [one.tap.name for one in found.ranked] == [":instance_norm", ":atan2"]
     names = [one.mechanism.name for one in found.ranked]
     assert names == ["padding leaking through statistics", "branch cut of atan2"]
-    assert "what :atan2 gives wrong on onnxruntime does less to the output" in found.why
+    assert "the errors of :atan2 on onnxruntime do less to the output" in found.why
     assert found.ranked[1].effect is None
 
 
