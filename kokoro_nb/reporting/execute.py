@@ -190,7 +190,7 @@ def run_notebooks(
             for run in _run_all(work, jobs, progress, on_change):
                 outcomes[run.notebook] = NotebookResult(run, False)
             if waiting:
-                progress.say(f"Exports made: {exports_since(begun)}.")
+                progress.say(f"New in the cache since the run began: {exports_since(begun)} exports.")
             if removed := trim_exports():
                 progress.say(f"Removed the oldest exports from the cache: {size_text(removed)}.")
         finally:

@@ -85,7 +85,7 @@ def trim_exports(limit: float | None = None, young: float = YOUNG) -> int:
 
 
 def exports_since(begun: float) -> int:
-    """Return how many of the exports in the cache were made since a time, in seconds of the epoch."""
+    """Return how many exports in the cache were made since a time, in seconds of the epoch, by any process."""
     return sum(made >= begun for path, _, made in _exports() if path.parent.name in (ROOMS[0], ROOMS[2]))
 
 
