@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 
@@ -60,8 +61,8 @@ class PairedPrograms(PairedValues):
         mine, theirs = len(self.candidate.outputs), f"{self.reference.label} {len(self.reference.outputs)}"
         if mine != len(self.reference.outputs):
             note += f" It has {mine} outputs and new states, {theirs}: the last are not compared."
-        changed = [f"{_called(one)}, of which {words}" for one, _, words in self._changed(self.candidate.nodes)]
-        return f"{note} What is not that of its counterpart: {'; '.join(changed[:3])}." if changed else note
+        changed = [f"{_called(one)}, of which {how}" for one, _, how in islice(self._changed(self.candidate.nodes), 3)]
+        return f"{note} What is not that of its counterpart: {'; '.join(changed)}." if changed else note
 
     @property
     def finding(self) -> InspectionFinding | None:
@@ -85,8 +86,7 @@ class PairedPrograms(PairedValues):
             paired = replace(self, limit=EXACT)
             node = next(paired.parting(), None)
         elif node is None and rounds and not apart <= OTHER:
-            near = {name: other for name, (other, _) in self.pairs.items() if other}
-            exactly = {name: (other, self.differs([name], [other])) for name, other in near.items()}
+            exactly = {name: (other, self.differs([name], [other])) for name, (other, _) in self.pairs.items() if other}
             paired = replace(self, limit=REPLACED, pairs=exactly)
             node = next(paired.parting(), None)
         if node is None and not apart <= (APART if exact else OTHER):
@@ -184,8 +184,7 @@ class PairedPrograms(PairedValues):
             words = f"Its input is {number(apart)} of its root mean square apart: it makes that large."
             found = InspectionFinding.at(node, "precision", "precision", statement, *proof, words)
             return replace(found, mechanism=Mechanism("too few bits", WORDS["too few bits"], (words,)))
-        integers = [name for name in node.reads if name not in self.own]
-        unseen = [f"It reads '{name}', integers that were not compared." for name in integers]
+        unseen = [f"It reads '{name}', integers that were not compared." for name in node.reads if name not in self.own]
         unknown = InspectionFinding.at(node, "structure", "unknown", statement, *proof, *unseen)
         return self._turned(node, proof) or unknown
 

@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -170,13 +171,14 @@ def whole_findings(
             statement = f"The file runs plainly, and {what} it does not."
             blame: Blame = "precision" if halves else "runtime"  # what is optimised is rounded at other places
             found.append(InspectionFinding("optimisation", blame, statement, proof=(reason,)))
+    first_optimised = cache(lambda: _first_optimised(seen))  # it optimises the file and runs it twice
     for one in outputs:
         rounding = FLOOR if one.error is None or not np.isfinite(one.error) else float(np.maximum(one.error, FLOOR))
         for share, what in ((one.optimised, "Graph optimisation"), (one.threads, "A second thread")):
             if share is not None and not share <= TIMES * rounding:
                 statement = f"{what} changes the output '{one.name}' by {number(share)} of its peak."
                 proof = f"Rounding of the whole file accounts for {number(rounding)} of the peak."
-                node = _first_unlike(seen, THREADS) if share is one.threads else _first_optimised(seen)
+                node = _first_unlike(seen, THREADS) if share is one.threads else first_optimised()
                 found.append(_at(node, "optimisation", statement, proof))
         if one.drawn is not None:
             drawn = "lengths are drawn" if np.isnan(one.drawn) else f"{one.drawn:.1%} of its variance is drawn"
@@ -220,10 +222,9 @@ def _unread_frames(seen: FileRun) -> Iterator[tuple[InspectionFinding, bool]]:
         try:
             read = _read_until(session, _repeated(seen.inputs, axes, 2), axes, 2 * length)
             other = 1 if read < length else 4
-            if (
-                read == 2 * length
-                or _read_until(session, _repeated(seen.inputs, axes, other), axes, other * length) != read
-            ):
+            if read == 2 * length:
+                continue
+            if _read_until(session, _repeated(seen.inputs, axes, other), axes, other * length) != read:
                 continue
         except InputError:  # it does not run at that length
             continue
