@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, product
 
 import numpy as np
 
@@ -253,8 +253,10 @@ class PairedPrograms(PairedValues):
         proof.append(f"What reads the same there and gives something else is {_named(other)}.")
         if node.rounds or plain_name(node.operator) == "dequantizelinear":
             return _found(node, "quantisation range", f"{where}: the range of its integers cuts or coarsens it.", proof)
-        for one in region:
-            how = list(foreign_constants(other, one, region, self.reference.nodes))
+        given = self.paired_reads(node)
+        givers = [one for one in self.reference.nodes if given & set(one.outputs)]  # which may add a bias, too
+        for one, there in product(region, (other, *givers)):
+            how = list(foreign_constants(there, one, region, self.reference.nodes))
             if how:
                 part = f"{_called(one)} is where the file parts from {self.reference.label}"
                 return _found(one, "changed constant", f"{part}: {'; '.join(how)}.", proof)

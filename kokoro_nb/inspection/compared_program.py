@@ -1,6 +1,6 @@
 """A program of any format as a comparison sees it: its nodes, what they read and give, and every value in float64."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,11 +15,13 @@ from kokoro_nb.inspection.onnx_model import OnnxNode, freeing, last_readers, nod
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, widened
 from kokoro_nb.inspection.value_types import Value
 from kokoro_nb.inspection.whole_file import named_constants
+from kokoro_nb.storage import digest
 from kokoro_nb.traces.trace import CONSTANT, Operator
 
 Observe = Callable[[str, Value], object]
 ROUNDING = ("QuantizeLinear", "DynamicQuantizeLinear")
 PLAIN = (bool, int, float, str, list, tuple)
+SHORT = 8  # elements of a constant inside of a loop that are written out
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,11 +138,30 @@ def _of_node(
 ) -> ComparedNode:
     call = OnnxCall(node.proto, opsets)
     attributes = {name: one for name, one in call.attributes.items() if isinstance(one, PLAIN)}
+    attributes |= dict(_of_bodies(node.proto))
     constants = tuple((name, known[name]) if name in known else None for name in node.proto.input)
     reads = tuple(rounded.get(name, name) for name in node.reads if name not in known)
     rounds = node.proto.op_type in ROUNDING or any(name in rounded for name in node.reads)
     known_as = node.index, node.key, node.operator
     return ComparedNode(*known_as, reads, node.outputs, constants, attributes, rounds=rounds, defaults=call.defaults)
+
+
+def _of_bodies(node: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what the bodies of a node hold, by a name that says where: operators, constants and attributes."""
+    from onnx import numpy_helper
+
+    for body, graph in ((one.name, one.g) for one in node.attribute if one.HasField("g")):
+        yield f"{body} (its operators)", [one.op_type for one in graph.node]
+        held = {f"{body} (constant {place})": one for place, one in enumerate(graph.initializer)}
+        for place, inner in enumerate(graph.node):
+            for name, one in OnnxCall(inner, {}).attributes.items():
+                if isinstance(one, PLAIN):
+                    yield f"{body} ({name} of its node {place}, {inner.op_type})", one
+                elif hasattr(one, "raw_data"):
+                    held[f"{body} (its node {place}, {inner.op_type})"] = one
+            yield from ((f"{body} (its node {place}): {name}", one) for name, one in _of_bodies(inner))
+        for name, array in ((name, numpy_helper.to_array(one)) for name, one in held.items()):
+            yield name, array.tolist() if array.size <= SHORT else f"{array.size} values of {digest(array.tobytes())}"
 
 
 def of_exported(exported: Exported, label: str, keys: Mapping[str, str] | None = None) -> ComparedProgram:

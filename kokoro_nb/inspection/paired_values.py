@@ -7,7 +7,7 @@ wrong. They do not where an output is another one, or where something forgets wh
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
@@ -31,6 +31,7 @@ FORGETTING = frozenset(_FORGETTING.split())
 """Operators that give the same for different values."""
 REBUILDING = frozenset(("dequantizelinear", "cast"))
 """Operators that make the floats of a constant from what was rounded."""
+BIASED = frozenset(("linear", "addmm", "gemm"))  # products that add their bias
 REGROUPED = frozenset(("mul", "add", "sub", "div", "matmul"))
 """Operators of which a chain may be written in another order: results on the way differ, and nothing is wrong."""
 
@@ -73,6 +74,7 @@ class PairedValues:
             return cls(reference, candidate, {}, {}, {}, {}, {}, inputs)
         known = sketches(reference, [by_name(reference.inputs, one, reference.label) for one in inputs])
         own = sketches(candidate, inputs)
+        own |= _with_bias(reference, candidate, known, own)
         first = {name: near for name, (near, _) in nearest(known, known).items()}
         pairs, back = nearest(own, known), nearest(known, own)
         for one, other in zip(candidate.outputs, reference.outputs, strict=False):  # not with one equal by chance
@@ -254,6 +256,34 @@ def plain_name(operator: str) -> str:
     parts = operator.lower().replace("::", ".").split(".")
     name = parts[1] if parts[0] == "aten" else parts[-1]
     return "clip" if name == "clamp" else name
+
+
+def _with_bias(
+    reference: ComparedProgram,
+    candidate: ComparedProgram,
+    known: Mapping[str, ValueSketch],
+    own: Mapping[str, ValueSketch],
+) -> Iterator[tuple[str, ValueSketch]]:
+    """Yield the products that are results of the reference once its bias is added, with what that gives.
+
+    Other programs add it in the next operator (``Add``, ``BiasGelu``, ``SkipLayerNormalization``). Sums with random
+    signs are linear, so that those of the bias can be added to those of the product.
+    """
+    results = {one.outputs[0]: one for one in reference.nodes if plain_name(one.operator) in BIASED}
+    biases = [
+        (name, one, constant[1].astype(np.float64))
+        for name, one in results.items()
+        for constant in one.constants
+        if name in known and constant is not None and constant[1].ndim == 1
+    ]
+    for node in (one for one in candidate.nodes if plain_name(one.operator) == "matmul" and one.outputs[0] in own):
+        value = own[node.outputs[0]]
+        for name, other, bias in biases:
+            if value.size == known[name].size and same_weight(other, node):
+                added = ValueSketch.of(np.tile(bias, value.size // bias.size)).images
+                images = value.images + np.tile(added, value.images.size // added.size)
+                if replace(value, images=images).differs(known[name]) <= APART:
+                    yield node.outputs[0], known[name]
 
 
 def _unpaired_ahead(

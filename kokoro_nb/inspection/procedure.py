@@ -278,10 +278,10 @@ def _examined(subject: Subject, reference: Any, method: Method, precision: Preci
     if isinstance(found, Failure):
         return failed_diagnosis(found, subject, remedies)
     traced = traced_diagnosis(subject, found, "" if method == "auto" else "as requested")
-    missing = len(found.candidate.missing)
-    if method == "auto" and traced.verdict == "unknown" and (missing or found.probe.changed):
+    missing, probed = len(found.candidate.missing), found.probe.of_peak != 0
+    if method == "auto" and traced.verdict == "unknown" and (missing or probed):
         why = f"{missing} operators could not be captured by tracing, and none of the others is wrong"
-        why = found.probe.statement if found.probe.changed else why
+        why = f"looking into the program changes what it gives ({found.probe})" if probed else why
         compared = _compared_with(candidate, None if reference is None else known)
         return bisected_diagnosis(replace(subject, candidate=compared), why, found.history.first, traced)
     return traced

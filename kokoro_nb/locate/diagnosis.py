@@ -102,7 +102,7 @@ class Diagnosis:
             found.append(f"{taps - wrong} of {taps} captured operators are right to rounding")
             if not self.investigation.history.depends:
                 found.append("the output does not depend on earlier calls")
-            if not self.investigation.probe.changed:
+            if self.investigation.probe.of_peak == 0:
                 found.append("capturing operators changed no bit of the output")
         if self.bisection is not None:
             found.append(f"parts compiled alone: {self.statement}")

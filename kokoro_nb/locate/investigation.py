@@ -14,7 +14,8 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.locate.bisection import narrowed
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.local_error import LocalError
-from kokoro_nb.locate.tapping import History, ProbeEffect, history, probe_effect, stateful_history, with_extra_outputs
+from kokoro_nb.locate.output_error import OutputError, worst_output
+from kokoro_nb.locate.tapping import History, history, stateful_history, with_extra_outputs
 from kokoro_nb.locate.verdicts import divergences, first_nonfinite, judged
 from kokoro_nb.traces.trace import Trace, sharing
 
@@ -35,8 +36,8 @@ class Investigation:
         Every operator that is wrong by itself, in the order of execution.
     errors : tuple of LocalError
         Of every captured operator, in that order.
-    probe : ProbeEffect
-        What looking into it did to its outputs.
+    probe : OutputError
+        What looking into it did to its outputs: the one that is furthest from that of a run without taps.
     history : History
         Whether its outputs depend on earlier calls.
     """
@@ -47,7 +48,7 @@ class Investigation:
     nonfinite: Culprit
     faults: tuple[Culprit, ...]
     errors: tuple[LocalError, ...]
-    probe: ProbeEffect
+    probe: OutputError
     history: History
 
     @property
@@ -150,7 +151,7 @@ def investigate(
     errors = judged(reference, trace)
     faults = narrowed(divergences(reference, trace, errors), runtime, candidate, reference)
     first = _with_figures(first_nonfinite(reference, trace), faults)
-    seen = faults, errors, probe_effect(past.first, trace), past
+    seen = faults, errors, worst_output(past.first, trace.outputs), past
     return Investigation(runtime.name, reference, trace, first, *seen)
 
 

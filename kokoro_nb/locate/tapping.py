@@ -13,8 +13,6 @@ from kokoro_nb.backends.ladder import difference as distance
 from kokoro_nb.backends.segment import output_of, result_nodes, with_outputs
 from kokoro_nb.backends.signature import Arrays, as_array, checked
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate.local_error import peak_of
-from kokoro_nb.traces.statistics import of_peak
 from kokoro_nb.traces.trace import Keep, Recorder, Taps, Trace, chosen
 
 EXTRA_OUTPUTS = "compiled once more, with results as further outputs"
@@ -87,83 +85,6 @@ def _overwritten(node: Any) -> bool:
     """Return whether nothing reads what a node gives but writes to it, which TVM takes for writes in place."""
     writes = [str(user.target).startswith(("aten.fill.", "aten.copy.")) for user in node.users]
     return all([*writes, bool(writes), *(user.args[1:].count(node) == 0 for user in node.users)])
-
-
-@dataclass(frozen=True)
-class ProbeEffect:
-    """What looking into a program did to its outputs.
-
-    Attributes
-    ----------
-    backend, how : str
-        Which backend, and how it was looked into.
-    difference : float
-        Largest absolute difference of an output with taps to the same without; NaN where one is finite and the other is
-        not, or where they are not finite in different ways.
-    of_peak : float
-        The same as a share of that output's peak without taps, the largest over the outputs.
-    output : str
-        The output at which it is largest; empty if none changed.
-    nothing_finite : bool
-        Whether no element of that output is finite without taps, so that nothing can be measured.
-    """
-
-    backend: str
-    how: str
-    difference: float
-    of_peak: float
-    output: str
-    nothing_finite: bool = False
-
-    @property
-    def changed(self) -> bool:
-        """Whether any bit of the answer changed."""
-        return self.difference != 0
-
-    @property
-    def statement(self) -> str:
-        """The finding in one sentence."""
-        about = f"Looking into {self.backend} ({self.how})"
-        if not self.changed:
-            return f"{about} changed no bit of its outputs."
-        if self.nothing_finite:
-            return f"{about}: no element of '{self.output}' is finite without taps, so that no change can be measured."
-        if np.isnan(self.difference):
-            return f"{about} changed which elements of '{self.output}' are finite: its taps do not show the fault."
-        return f"{about} changed '{self.output}' by up to {self.difference:.2g}, {self.of_peak:.2g} of its peak."
-
-
-def probe_effect(untapped: Mapping[str, np.ndarray], trace: Trace) -> ProbeEffect:
-    """Compare the outputs of a tapped run with those of an untapped one on the same inputs.
-
-    Parameters
-    ----------
-    untapped : mapping
-        What `base.Program.run` returned.
-    trace : Trace
-        What `base.Program.trace`, or `traced`, returned.
-
-    Raises
-    ------
-    InputError
-        If they have not the same outputs.
-    """
-    shapes = [{name: np.shape(value) for name, value in outputs.items()} for outputs in (untapped, trace.outputs)]
-    if shapes[0] != shapes[1]:
-        raise InputError("The tapped and the untapped run have different outputs; compare runs of one program.")
-    worst, share, where = 0.0, 0.0, ""
-    for name, plain in untapped.items():
-        if plain.size and not np.isfinite(plain).any():
-            return ProbeEffect(trace.backend, trace.how, float("nan"), float("nan"), name, nothing_finite=True)
-        difference = distance({name: plain}, {name: trace.outputs[name]})
-        if not np.isfinite(difference):
-            return ProbeEffect(trace.backend, trace.how, float("nan"), float("nan"), name)
-        if difference:
-            worst = float(np.maximum(worst, difference))
-            ratio = of_peak(difference, peak_of(plain))
-            if ratio > share:
-                share, where = ratio, name
-    return ProbeEffect(trace.backend, trace.how, worst, share, where)
 
 
 def _made(backend: Backend, exported: Exported, inputs: Arrays, folder: str | Path | None) -> Artifact:

@@ -308,3 +308,23 @@ def test_a_wrong_scale_of_rounded_weights_is_named_beside_the_float_file(save, n
     wrong = [one for one in nb.inspect(product("b.onnx", 2), against=whole).findings if one.blame == "file"]
     assert [one.key for one in wrong] == ["/weights"]
     assert not [one for one in nb.inspect(product("a.onnx", 1), against=whole).findings if one.blame != "runtime"]
+
+
+@pytest.mark.parametrize(("changed", "named"), [({}, None), ({"bias": 2.0}, "/gelu"), ({"weight": 2.0}, "/linear")])
+def test_a_bias_that_the_next_operator_adds_is_no_divergence(save, node, changed, named):
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(12, 16), torch.nn.GELU(), torch.nn.Linear(16, 4)).eval()
+    first, last = module[0], module[2]
+    constants = {"w": first.weight.T, "b": first.bias, "v": last.weight.T, "c": last.bias}
+    constants = {name: one.detach().numpy().copy() for name, one in constants.items()}
+    constants["w"][:, 3] *= changed.get("weight", 1.0)
+    constants["b"][3] *= changed.get("bias", 1.0)
+    nodes = [
+        node("MatMul", ["x", "w"], ["product"], name="/linear"),
+        node("BiasGelu", ["product", "b"], ["bent"], name="/gelu", domain="com.microsoft"),
+        node("MatMul", ["bent", "v"], ["last"], name="/last"),
+        node("Add", ["last", "c"], ["y"], name="/add"),
+    ]
+    file = save(nodes, {"x": [3, 12]}, ["y"], constants)
+    found = nb.inspect(file, against=(module, {"input": torch.randn(3, 12)}))
+    assert (found.first and found.first.key) == named, found

@@ -7,15 +7,16 @@ from onnx import TensorProto, helper
 import kokoro_nb as nb
 
 
-@pytest.fixture
-def loop(save, node):
+def written(save, node, factor=2.0, wave="Sin", **about):
     """Write a loop of four passes that takes the sine of twice its state, and a branch that is taken."""
     value = helper.make_tensor_value_info
+    two = helper.make_tensor("value", TensorProto.FLOAT, [], [factor])
     body = helper.make_graph(
         [
             node("Identity", ["go"], ["goes"], name="/keep"),
+            node("Constant", [], ["two"], value=two),
             node("Mul", ["state", "two"], ["double"], name="/double"),
-            node("Sin", ["double"], ["next"], name="/sin"),
+            node(wave, ["double"], ["next"], name="/sin"),
         ],
         "body",
         [
@@ -35,11 +36,26 @@ def loop(save, node):
         node("Loop", ["count", "yes", "x"], ["last"], name="/loop", body=body),
         node("If", ["yes"], ["y"], name="/if", then_branch=branch, else_branch=other),
     ]
-    constants = {"count": np.int64(4), "yes": np.bool_(True), "two": np.float32(2)}
-    return save(nodes, {"x": [1, 8]}, ["y"], constants)
+    constants = {"count": np.int64(4), "yes": np.bool_(True)}
+    return save(nodes, {"x": [1, 8]}, ["y"], constants, **about)
 
 
-def test_a_loop_and_a_branch_are_judged_as_nodes(loop):
-    report = nb.inspect(loop)
+def test_a_loop_and_a_branch_are_judged_as_nodes(save, node):
+    report = nb.inspect(written(save, node))
     assert [(one.key, one.verdict) for one in report.judgements] == [("/loop", "pass"), ("/if", "pass")]
     assert "The nodes inside of /loop, /if were not judged one by one." in report.notes
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"factor": 1.5}, "body (its node 1, Constant) is 1.5 in place of 2.0"),
+        ({"wave": "Tanh"}, "body (its operators) is ['Identity', 'Constant', 'Mul', 'Tanh'] in place of"),
+    ],
+)
+def test_what_differs_inside_of_a_loop_is_named(save, node, change, words):
+    right, wrong = (written(save, node, name=name, **one) for name, one in (("right", {}), ("wrong", change)))
+    assert nb.inspect(right, against=written(save, node, name="same")).verdict == "pass"
+    found = nb.inspect(wrong, against=right).first
+    assert (found.key, found.blame) == ("/loop", "file")
+    assert words in found.statement

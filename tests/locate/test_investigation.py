@@ -48,7 +48,7 @@ def test_a_sound_program_passes(exported, name, tmp_path):
     found = investigate(exported, X, here(name), folder=tmp_path)
     assert (found.nonfinite.verdict, found.faults) == ("pass", ())
     assert found.culprit.tap is None
-    assert found.probe.difference == 0
+    assert found.probe.of_peak == 0
     assert max(error.ratio for error in found.errors) <= 1
     row = found.as_dict()
     assert (row["backend"], row["wrong by themselves"]) == (name, 0)

@@ -7,8 +7,7 @@ from kokoro_nb.backends import BACKENDS, backend
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate.tapping import BEFORE, EXTRA_OUTPUTS, history, probe_effect, traced, with_extra_outputs
-from kokoro_nb.traces.trace import Trace
+from kokoro_nb.locate.tapping import BEFORE, EXTRA_OUTPUTS, history, traced, with_extra_outputs
 
 X = {"x": torch.randn(1, 3, 8, generator=torch.Generator().manual_seed(0))}
 
@@ -82,42 +81,6 @@ def test_a_program_that_cannot_be_exported_is_refused(exported):
 
     with pytest.raises(InputError, match=r"nothing to look into, for .*no such thing"):
         traced(Nothing(), exported, X)
-
-
-def _effect(plain, tapped):
-    return probe_effect({"y": np.array(plain)}, Trace("b", (), outputs={"y": np.array(tapped)}, how="taps"))
-
-
-@pytest.mark.parametrize(
-    ("plain", "tapped", "difference", "words"),
-    [
-        ([1.0, -4.0, np.nan], [1.0, -4.5, np.nan], 0.5, "changed 'y' by up to 0.5, 0.12 of its peak."),
-        ([1.0, np.inf, np.nan], [1.0, np.inf, np.nan], 0, "changed no bit of its outputs."),
-        ([1.0, 2.0], [np.nan, 2.0], np.nan, "changed which elements of 'y' are finite"),
-        ([np.inf, 2.0], [1.0, 2.0], np.nan, "changed which elements of 'y' are finite"),
-    ],
-)
-def test_the_probe_effect_is_the_largest_difference(plain, tapped, difference, words):
-    effect = _effect(plain, tapped)
-    assert effect.difference == pytest.approx(difference, nan_ok=True)
-    assert effect.changed == (difference != 0)
-    assert effect.statement.startswith("Looking into b (taps) ")
-    assert words in effect.statement
-
-
-def test_the_output_that_changed_most_of_its_peak_is_named():
-    plain = {"a": np.array([100.0]), "b": np.array([1.0]), "c": np.array([0.0])}
-    tapped = Trace("b", (), outputs={"a": np.array([101.0]), "b": np.array([1.5]), "c": np.array([0.0])})
-    effect = probe_effect(plain, tapped)
-    assert (effect.difference, effect.of_peak, effect.output) == (1.0, 0.5, "b")
-    assert probe_effect({"c": plain["c"]}, Trace("b", (), outputs={"c": np.array([1.0])})).of_peak == np.inf
-
-
-def test_runs_of_different_programs_are_not_compared():
-    with pytest.raises(InputError, match="different outputs"):
-        probe_effect({"x": np.zeros(1)}, Trace("b", (), outputs={"y": np.zeros(1)}))
-    with pytest.raises(InputError, match="different outputs"):
-        _effect([1.0], [1.0, 2.0])
 
 
 INPUTS = {"x": np.array([1.0, 2.0], np.float32), "index": np.array([0], np.int64)}
