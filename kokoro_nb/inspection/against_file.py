@@ -1,13 +1,13 @@
 """What is said of the node at which a program first parts from what is right, and who is to blame."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, product
 
 import numpy as np
 
-from kokoro_nb.inspection.compared_program import ComparedNode
+from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram, by_name
 from kokoro_nb.inspection.compared_values import (
     ROUNDED,
     ValueSketch,
@@ -16,8 +16,11 @@ from kokoro_nb.inspection.compared_values import (
     differing,
     factor_of,
     foreign_constants,
+    is_permuted,
     largest_change,
+    lost_constants,
     other_number,
+    other_settings,
     same_constants,
     scaled,
 )
@@ -39,8 +42,7 @@ WORDS: dict[Name, str] = {
 
 
 ORDERED = 5.0  # times the limit of a pair, up to which its elements are in the same order
-LAYOUTS = ("transpose", "permute", "t")
-"""Kinds of operators by which a program may be in another layout than another, and mean the same."""
+MOST = 64  # values whose order is looked at
 
 
 class PairedPrograms(PairedValues):
@@ -147,7 +149,8 @@ class PairedPrograms(PairedValues):
         held, there = ([one is None for one in each.constants] for each in (node, other))
         if _kind(node.operator) == _kind(other.operator) and all(given) and all(wanted):
             text = f"{', '.join(node.reads)} for {', '.join(other.reads)} there"
-            if sorted(given) == sorted(wanted) and (given != wanted or (held != there and len(held) == len(there))):
+            places = node.operator == other.operator and len(held) == len(there)  # of one format
+            if sorted(given) == sorted(wanted) and (given != wanted or (places and held != there)):
                 words.append(f"its inputs are exchanged, {text}")
             elif given != wanted and len(given) == len(wanted):
                 words.append(f"it reads another value, {text}")
@@ -186,37 +189,63 @@ class PairedPrograms(PairedValues):
             return replace(found, mechanism=Mechanism("too few bits", WORDS["too few bits"], (words,)))
         unseen = [f"It reads '{name}', integers that were not compared." for name in node.reads if name not in self.own]
         unknown = InspectionFinding.at(node, "structure", "unknown", statement, *proof, *unseen)
-        return self._turned(node, proof) or unknown
+        return self._turned(node, next(iter(self.counterparts(node)), None), proof) or unknown
 
-    def _turned(self, node: ComparedNode, proof: list[str]) -> InspectionFinding | None:
-        """Name what gives the elements that `node` is made from in another order than anything there, if that does so.
+    def _turned(self, node: ComparedNode, other: ComparedNode | None, proof: list[str]) -> InspectionFinding | None:
+        """Name what gives elements that `node` is made from in an order that they have nowhere in the reference.
 
-        It is the first there whose result is here in no place in its order, though all that it reads is; else the first
-        here of which the same holds, beside the one there that reads the same. Layouts may differ and mean the same.
+        Axes may be permuted and mean the same. It is the first such node; else the one that gives `node` what `other`,
+        its counterpart, is given in another order.
         """
-        before = self._before(node)
-        nearest = ((self.pairs.get(name, ("", np.inf)), one) for one in before for name in one.outputs)
-        makers = {self.first[name]: one for (name, apart), one in nearest if apart <= self.limit}
-        given = [
-            (there, makers.get(self.first.get(name, ""))) for there in self.reference.nodes for name in there.outputs
+        makers = {name: one for one in self.candidate.nodes for name in one.outputs}
+        doubted: dict[str, list[str]] = {}  # with all values of the reference that have the same elements
+        pending = list(node.reads)
+        while pending and len(doubted) < MOST:
+            name = pending.pop(0)
+            near, apart = self.pairs.get(name, ("", np.inf))
+            if name in makers and name not in doubted and apart <= self.limit and not self._same_order(name, near):
+                like = [one for one, value in self.known.items() if self.own[name].distance(value) <= self.limit]
+                if not any(self._same_order(name, one) for one in like):
+                    doubted[name] = like
+                    pending += makers[name].reads
+        pairs = zip(node.reads, other.reads if other is not None else (), strict=False)
+        reads = [(name, there) for name, there in pairs if name in {*makers} & {*self.own} and there in self.known]
+        wanted = {one for like in doubted.values() for one in like} | {there for _, there in reads}
+        own, known = (self._values(self.candidate, {*doubted, *node.reads}), self._values(self.reference, wanted))
+        turned = [
+            (makers[name], self.pairs[name][0])
+            for name, like in doubted.items()
+            if not any(is_permuted(own[name], known[one], ORDERED * self.limit) for one in like)
         ]
-        alike = [(there, one) for one in before for there in self.counterparts(one, whole=True)[:1]]
-        for pairs, values, others in ((given, self.known, self.own), (alike, self.own, self.known)):
-            for there, one in pairs:
-                if one is None or (_kind(there.operator) in LAYOUTS and one.operator != there.operator):
-                    continue
-                own = there if values is self.known else one
-                if any(self._is_in(others, values.get(name)) for name in own.outputs):
-                    continue
-                if all(self._is_in(others, values[name]) for name in own.reads if name in values):
-                    words = f"{_called(one)} gives the elements of {there.key} of {self.reference.label}"
-                    words = f"{words} in another order; {node.key} is the first that shows it."
-                    return replace(_found(one, "changed layout or shift", words, proof), counterpart=there.key)
+        turned = sorted(turned, key=lambda pair: pair[0].index) or [
+            (makers[name], there)
+            for name, there in reads
+            if own[name].shape == known[there].shape and self.own[name].distance(self.known[there]) <= self.limit
+            if not self._same_order(name, there)
+        ]
+        for one, there in turned[:1]:
+            giver = next((each.key for each in self.reference.nodes if there in each.outputs), there)
+            words = f"{_called(one)} gives the elements of {giver} of {self.reference.label}"
+            words = f"{words} in another order; {node.key} is the first that shows it."
+            return replace(_found(one, "changed layout or shift", words, proof), counterpart=giver)
         return None
 
-    def _is_in(self, values: Mapping[str, ValueSketch], value: ValueSketch | None) -> bool:
-        """Return whether a value is among others, its elements in the same order."""
-        return value is not None and any(one.differs(value) <= ORDERED * self.limit for one in values.values())
+    def _same_order(self, name: str, there: str) -> bool:
+        """Return whether two values have the same elements in the same order, whatever their shapes."""
+        return self.own[name].differs(self.known[there]) <= ORDERED * self.limit
+
+    def _values(self, program: ComparedProgram, names: Collection[str]) -> dict[str, np.ndarray]:
+        """Return these values of a program on the first inputs, floats in float64."""
+        given = by_name(program.inputs, self.inputs[0], program.label)
+        found = {name: np.asarray(value, np.float64) for name, value in given.items() if name in names}
+
+        def keep(name: str, value: Value) -> None:
+            if name in names:
+                found[name] = np.array(value, np.float64)
+
+        if {*names} - {*found}:
+            program.compute(given, keep)
+        return found
 
     def _before(self, node: ComparedNode) -> list[ComparedNode]:
         """Return the nodes before this one that what it reads is made by."""
@@ -243,7 +272,7 @@ class PairedPrograms(PairedValues):
         region = self._region(node)
         other = next((one for one in others if self.is_missing(one)), None)
         where = f"{_called(node)} is the first divergence from {self.reference.label}"
-        turned = self._turned(node, proof)
+        turned = self._turned(node, next(iter(others), None), proof)
         if turned is not None:
             return turned
         if other is None:
@@ -270,8 +299,9 @@ class PairedPrograms(PairedValues):
             words = factor[0].replace("the reference's", "its input's")
             statement = f"{where}: no {node.operator} there reads the same, and {words}."
             return _found(node, "changed scale", statement, proof)
-        unread = "".join(f"; {words}" for _, words in self._rewired(node, other))
-        statement = f"{where}: it computes something else than {_called(other)} there{unread}."
+        how = [*other_settings(other, node), *lost_constants(other, region), *self._rewired(node, other)]
+        words = "".join(f"; {words}" for _, words in how)
+        statement = f"{where}: it computes something else than {_called(other)} there{words}."
         return _found(node, "operator lowered as another", statement, proof)
 
     def _multiple(self, node: ComparedNode) -> tuple[Name, str] | None:

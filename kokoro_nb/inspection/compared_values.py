@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
+from itertools import cycle, permutations, product
 
 import numpy as np
 
@@ -161,6 +161,19 @@ def factor_of(value: ValueSketch, right: ValueSketch, limit: float = 1e-3) -> fl
         return factor if np.abs(value.points - factor * right.points).max() < room else None
 
 
+def is_permuted(value: np.ndarray, other: np.ndarray, limit: float) -> bool:
+    """Return whether one value has the elements of the other with its axes permuted, then merged or split.
+
+    To a share of the root mean square of `other`.
+    """
+    level = float(np.sqrt(np.square(other).mean()))
+    for one, flat in ((value.squeeze(), other.reshape(-1)), (other.squeeze(), value.reshape(-1))):
+        for axes in permutations(range(one.ndim)):
+            if float(np.sqrt(np.square(one.transpose(axes).reshape(-1) - flat).mean())) <= limit * level:
+                return True
+    return False
+
+
 CHANGED = 2.0**-9  # of a constant: two roundings to float16
 UNCHANGED = 2.0**-20  # the same of float32
 WIDE = frozenset(("float32", "float64", "int32", "int64", "bool"))
@@ -265,6 +278,31 @@ def differing(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[Name, s
         if right != value:
             there, here = ("not set" if one is None else one for one in (right, value))
             yield "operator lowered as another", f"the attribute {name} is {here} in place of {there}"
+
+
+TERMS = {"strides": "stride", "dilations": "dilation", "group": "groups", "pads": "padding", "epsilon": "eps"}
+TERMS |= {"edge": "replicate", "wrap": "circular"}
+"""What ONNX calls attributes, and values of them, that PyTorch has by another name."""
+
+
+def other_settings(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[Name, str]]:
+    """Say which attributes that both nodes set, of one format or of two, are not the same."""
+    theirs, mine = ({TERMS.get(name, name): one for name, one in of.attributes.items()} for of in (other, node))
+    for name in (one for one in mine if one in theirs):
+        each = [one if isinstance(one, list | tuple) else [one] for one in (mine[name], theirs[name])]
+        here, there = ([TERMS.get(x, x) if isinstance(x, str) else x for x in one] for one in each)
+        pairs = zip(here, cycle(there)) if len(here) > len(there) else zip(cycle(here), there)
+        if any(a != b and not (isinstance(a, float) and np.isclose(a, b, rtol=1e-6, atol=0)) for a, b in pairs):
+            yield "operator lowered as another", f"the attribute {name} is {mine[name]} in place of {theirs[name]}"
+
+
+def lost_constants(other: ComparedNode, region: Sequence[ComparedNode]) -> Iterator[tuple[Name, str]]:
+    """Say which constant of a node no node of the region has, where the first of them has fewer."""
+    here = [one[1] for node in region for one in node.constants if one is not None]
+    theirs, mine = ([one for one in of.constants if one is not None and one[1].size > 1] for of in (other, region[0]))
+    for name, array in theirs if len(mine) < len(theirs) else ():
+        if not any(_is_moved(one, array) for one in here):
+            yield "changed constant", f"it has no constant like '{name}' there"
 
 
 def largest_change(other: ComparedNode, node: ComparedNode) -> float:
