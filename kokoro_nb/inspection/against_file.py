@@ -19,10 +19,13 @@ from kokoro_nb.inspection.compared_values import (
     is_permuted,
     largest_change,
     lost_constants,
+    nearest,
     other_number,
-    other_settings,
+    other_numbers,
     same_constants,
     scaled,
+    sketched_constants,
+    turned_constants,
 )
 from kokoro_nb.inspection.judged_run import InspectionFinding
 from kokoro_nb.inspection.paired_values import APART, EXACT, OTHER, REPLACED, SAME, PairedValues, plain_name
@@ -43,6 +46,7 @@ WORDS: dict[Name, str] = {
 
 ORDERED = 5.0  # times the limit of a pair, up to which its elements are in the same order
 MOST = 64  # values whose order is looked at
+FEW = 3  # differences that are said
 
 
 class PairedPrograms(PairedValues):
@@ -176,7 +180,9 @@ class PairedPrograms(PairedValues):
     def _stated(self, node: ComparedNode, how: list[tuple[Name, str]], proof: list[str]) -> InspectionFinding:
         where = f"{_called(node)} is the first divergence from {self.reference.label}"
         if how:
-            return _found(node, how[0][0], f"{where}: {'; '.join(words for _, words in how)}.", proof)
+            more = f"; {len(how) - FEW} more differences" if len(how) > FEW else ""
+            words = "; ".join(words for _, words in how[:FEW])
+            return _found(node, how[0][0], f"{where}: {words}{more}.", proof)
         statement = f"{where}, though operator, constants and attributes are the same."
         for one, there, words in self._changed(self._before(node)):
             part = f"{_called(one)} is where the file parts from {self.reference.label}: {words}"
@@ -275,10 +281,19 @@ class PairedPrograms(PairedValues):
         turned = self._turned(node, next(iter(others), None), proof)
         if turned is not None:
             return turned
+        if other is None and not node.reads:
+            own = {one: self.own[one] for one in node.outputs if one in self.own} | sketched_constants(
+                node, len(self.inputs)
+            )
+            pairs = nearest(own, self._constants(self.reference)).items()
+            like = ((one, near, apart) for one, (near, apart) in pairs if SAME < apart < np.inf)
+            each = (f"; '{one}' is {number(apart)} of the root mean square off '{near}'" for one, near, apart in like)
+            words = next(each, "")
+            return _found(node, "changed constant", f"{where}: it is made of constants alone{words}.", proof)
         if other is None:
-            name: Name = "operator lowered as another" if node.reads else "changed constant"
-            why = f"no {node.operator} there reads the same" if node.reads else "it is made of constants alone"
-            return _found(node, name, f"{where}: {why}.", proof)
+            why = f"no {node.operator} there reads the same"
+            plain = _found(node, "operator lowered as another", f"{where}: {why}.", proof)
+            return self._other_number(node, proof) or plain
         proof.append(f"What reads the same there and gives something else is {_named(other)}.")
         if node.rounds or plain_name(node.operator) == "dequantizelinear":
             return _found(node, "quantisation range", f"{where}: the range of its integers cuts or coarsens it.", proof)
@@ -292,6 +307,15 @@ class PairedPrograms(PairedValues):
         for one, multiple in ((one, self._multiple(one)) for one in region):
             if multiple is not None:
                 return self._stated(one, [multiple], proof)
+        numbered = self._other_number(node, proof)
+        if numbered is not None:
+            return numbered
+        readers = [one for one in self.reference.nodes if {*other.outputs} & {*one.reads}]
+        behind = next((one for one in readers if _kind(one.operator) == _kind(node.operator)), None)
+        kinds = {_kind(one.operator) for one in self._before(node) if self.paired_reads(one) & self.read_by(other)}
+        if behind is not None and _kind(other.operator) not in kinds | {_kind(node.operator)}:
+            words = f"the file has no {_called(other)}, which is before {behind.key} there"
+            return _found(node, "operator lowered as another", f"{where}: {words}.", proof)
         read = next((self.pairs[one][0] for one in node.reads if one in self.pairs), "")
         value = self.own.get(node.outputs[0])
         factor = scaled(value, self.known[read], self._alike) if value is not None and read in self.known else []
@@ -299,10 +323,30 @@ class PairedPrograms(PairedValues):
             words = factor[0].replace("the reference's", "its input's")
             statement = f"{where}: no {node.operator} there reads the same, and {words}."
             return _found(node, "changed scale", statement, proof)
-        how = [*other_settings(other, node), *lost_constants(other, region), *self._rewired(node, other)]
-        words = "".join(f"; {words}" for _, words in how)
+        also = [*differing(other, node), *lost_constants(other, region), *self._rewired(node, other)]
+        also += turned_constants(other, node) if _kind(other.operator) == _kind(node.operator) else ()
+        words = "".join(f"; {words}" for _, words in also[:FEW])
         statement = f"{where}: it computes something else than {_called(other)} there{words}."
         return _found(node, "operator lowered as another", statement, proof)
+
+    def _other_number(self, node: ComparedNode, proof: list[str]) -> InspectionFinding | None:
+        """Name the first node, this one or one before it, with another number than its counterpart, and another result.
+
+        Its counterpart is of the same kind and gives what it gives, else reads what it reads.
+        """
+        for one in [*self._before(node), node]:
+            read, pairs = self.paired_reads(one), [self.pairs[name] for name in one.outputs if name in self.pairs]
+            given = {there for there, _ in pairs}
+            if any(apart <= SAME and there not in read for there, apart in pairs):
+                continue  # it is there, and no copy of what it reads
+            like = [each for each in self.reference.nodes if _kind(each.operator) == _kind(one.operator)]
+            near = [each for each in like if given & {*each.outputs}]
+            for there in (near or [each for each in like if read & self.read_by(each)])[:1]:
+                for _, words in other_numbers(there, one):
+                    part = f"{_called(one)} is where the file parts from {self.reference.label}: {words}"
+                    shown = "" if one is node else f"; {node.key} is the first that shows it"
+                    return replace(_found(one, "changed constant", f"{part}{shown}.", proof), counterpart=there.key)
+        return None
 
     def _multiple(self, node: ComparedNode) -> tuple[Name, str] | None:
         """Say so if what a node gives is a multiple of a result that only the reference has: the nearest such.

@@ -151,7 +151,11 @@ def _of_bodies(node: Any) -> Iterator[tuple[str, Any]]:
     from onnx import numpy_helper
 
     for body, graph in ((one.name, one.g) for one in node.attribute if one.HasField("g")):
+        made = {one.name: f"input {place}" for place, one in enumerate(graph.input)}
+        made |= {one.name: f"constant {place}" for place, one in enumerate(graph.initializer)}
+        made |= {name: f"node {place}" for place, one in enumerate(graph.node) for name in one.output}
         yield f"{body} (its operators)", [one.op_type for one in graph.node]
+        yield f"{body} (its outputs)", [made.get(one.name, "outside") for one in graph.output]
         held = {f"{body} (constant {place})": one for place, one in enumerate(graph.initializer)}
         for place, inner in enumerate(graph.node):
             for name, one in OnnxCall(inner, {}).attributes.items():
@@ -159,6 +163,7 @@ def _of_bodies(node: Any) -> Iterator[tuple[str, Any]]:
                     yield f"{body} ({name} of its node {place}, {inner.op_type})", one
                 elif hasattr(one, "raw_data"):
                     held[f"{body} (its node {place}, {inner.op_type})"] = one
+            yield f"{body} (inputs of its node {place}, {inner.op_type})", [made.get(x, "outside") for x in inner.input]
             yield from ((f"{body} (its node {place}): {name}", one) for name, one in _of_bodies(inner))
         for name, array in ((name, numpy_helper.to_array(one)) for name, one in held.items()):
             yield name, array.tolist() if array.size <= SHORT else f"{array.size} values of {digest(array.tobytes())}"
@@ -190,5 +195,7 @@ def _constants(exported: Exported, operator: Operator) -> tuple[tuple[str, np.nd
     held = {**program.constants, **program.state_dict}
     names = [one.removeprefix(CONSTANT) for one in operator.inputs if one.startswith(CONSTANT)]
     numbers = exported.specification.numbers(operator.name)
-    floats = ((name, np.asarray(value)) for name, value in numbers.items() if isinstance(value, float))
+    floats = (
+        (name, np.asarray(value)) for name, value in numbers.items() if isinstance(value, float) or name == "other"
+    )
     return (*((name, array_of(held[name])) for name in names), *floats)

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import cycle, permutations, product
+from itertools import permutations, product
+from typing import Any
 
 import numpy as np
 
@@ -100,6 +101,12 @@ def sketches(program: ComparedProgram, inputs: Sequence[Mapping[str, np.ndarray]
             note(name, widened(value))
         program.compute(one, note)
     return {name: ValueSketch.joined(each) for name, each in parts.items() if len(each) == len(inputs)}
+
+
+def sketched_constants(node: ComparedNode, times: int) -> dict[str, ValueSketch]:
+    """Return what the floats among the constants of a node are known by, on as many sets of inputs."""
+    held = [one for one in node.constants if one is not None and one[1].dtype.kind == "f" and one[1].size]
+    return {name: ValueSketch.joined([ValueSketch.of(array.astype(np.float64))] * times) for name, array in held}
 
 
 def _images(value: np.ndarray) -> np.ndarray:
@@ -258,9 +265,18 @@ def _both(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[str, np.nda
             yield theirs[0], theirs[1].astype(np.float64), ours[0], ours[1].astype(np.float64)
 
 
+TERMS = {"strides": "stride", "dilations": "dilation", "group": "groups", "pads": "padding", "epsilon": "eps"}
+TERMS |= {"edge": "replicate", "wrap": "circular"}
+"""What ONNX calls attributes, and values of them, that PyTorch has by another name."""
+
+
 def differing(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[Name, str]]:
-    """Say which constants differ, argument by argument, and then which attributes, with what each is a case of."""
-    for there, right, here, value in _both(other, node):
+    """Say which constants differ, argument by argument, and then which attributes, with what each is a case of.
+
+    Of operators of two formats those attributes that both set.
+    """
+    same = other.operator == node.operator
+    for there, right, here, value in _both(other, node) if same else ():
         if right.shape != value.shape:
             yield "changed constant", f"the constant '{here}' has the shape {value.shape}, there {right.shape}"
             continue
@@ -272,28 +288,37 @@ def differing(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[Name, s
             values = f"{number(value[place])} in place of {number(right[place])}{called(there, here)}"
             words = f"the constant '{here}' is {values} ({count:,} of {value.size:,} values differ)"
             yield "changed constant", words
-    theirs, ours = other.attributes, node.attributes
-    for name in sorted(set(theirs) | set(ours)):
-        right, value = (of.get(name, one.defaults.get(name)) for of, one in ((theirs, other), (ours, node)))
-        if right != value:
-            there, here = ("not set" if one is None else one for one in (right, value))
-            yield "operator lowered as another", f"the attribute {name} is {here} in place of {there}"
+    theirs, ours = ({TERMS.get(name, name): one for name, one in of.attributes.items()} for of in (other, node))
+    for name in sorted(set(theirs) | set(ours) if same else set(theirs) & set(ours)):
+        set_there, set_here = (of.get(name, one.defaults.get(name)) for of, one in ((theirs, other), (ours, node)))
+        if _listed(set_there) != _listed(set_here):
+            said = " in place of ".join("not set" if one is None else str(one) for one in (set_here, set_there))
+            yield "operator lowered as another", f"the attribute {name} is {said}"
 
 
-TERMS = {"strides": "stride", "dilations": "dilation", "group": "groups", "pads": "padding", "epsilon": "eps"}
-TERMS |= {"edge": "replicate", "wrap": "circular"}
-"""What ONNX calls attributes, and values of them, that PyTorch has by another name."""
+def _listed(value: Any) -> list[Any]:
+    """Return an attribute as a list in PyTorch's terms, of one element where all are the same."""
+    each = [TERMS.get(one, one) if isinstance(one, str) else one for one in np.atleast_1d(np.array(value, object))]
+    rounded = [float(f"{one:.6g}") if isinstance(one, float) else one for one in each]
+    return rounded[:1] if all(one == rounded[0] for one in rounded) else rounded
 
 
-def other_settings(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[Name, str]]:
-    """Say which attributes that both nodes set, of one format or of two, are not the same."""
-    theirs, mine = ({TERMS.get(name, name): one for name, one in of.attributes.items()} for of in (other, node))
-    for name in (one for one in mine if one in theirs):
-        each = [one if isinstance(one, list | tuple) else [one] for one in (mine[name], theirs[name])]
-        here, there = ([TERMS.get(x, x) if isinstance(x, str) else x for x in one] for one in each)
-        pairs = zip(here, cycle(there)) if len(here) > len(there) else zip(cycle(here), there)
-        if any(a != b and not (isinstance(a, float) and np.isclose(a, b, rtol=1e-6, atol=0)) for a, b in pairs):
-            yield "operator lowered as another", f"the attribute {name} is {mine[name]} in place of {theirs[name]}"
+def other_numbers(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[Name, str]]:
+    """Say so if the one number that each of two nodes has is not the same, whatever their formats."""
+    theirs, mine = ([one for one in of.constants if one is not None and one[1].size == 1] for of in (other, node))
+    if len(theirs) == len(mine) == 1:
+        (there, right), (here, value) = theirs[0], mine[0]
+        if _changed(value.astype(np.float64).reshape(()), right.astype(np.float64).reshape(())):
+            words = f"the constant '{here}' is {number(float(value.reshape(())))}"
+            yield "changed constant", f"{words} in place of {number(float(right.reshape(())))}{called(there, here)}"
+
+
+def turned_constants(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[Name, str]]:
+    """Say which constant of a node has the values of one of the other, of its shape, in another order."""
+    theirs, mine = ([one for one in of.constants if one is not None and one[1].size > 1] for of in (other, node))
+    for (there, right), (here, value) in product(theirs, mine):
+        if right.shape == value.shape and _changed(value.astype(np.float64), right) and _is_moved(value, right):
+            yield "changed layout or shift", f"the constant '{here}' has the values of '{there}' in another order"
 
 
 def lost_constants(other: ComparedNode, region: Sequence[ComparedNode]) -> Iterator[tuple[Name, str]]:

@@ -15,7 +15,15 @@ import numpy as np
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram, by_name
-from kokoro_nb.inspection.compared_values import ValueSketch, differing, largest_change, nearest, same_weight, sketches
+from kokoro_nb.inspection.compared_values import (
+    ValueSketch,
+    differing,
+    largest_change,
+    nearest,
+    same_weight,
+    sketched_constants,
+    sketches,
+)
 from kokoro_nb.inspection.input_maker import varied
 from kokoro_nb.inspection.value_types import Arrays
 
@@ -145,12 +153,10 @@ class PairedValues:
 
     def _constants(self, program: ComparedProgram) -> dict[str, ValueSketch]:
         """Return what the floats among the constants of a program are known by."""
-        named = (constant for node in program.nodes for constant in node.constants if constant is not None)
-        return {
-            name: ValueSketch.joined([ValueSketch.of(array.astype(np.float64))] * len(self.inputs))
-            for name, array in named
-            if array.dtype.kind == "f" and array.size
-        }
+        found: dict[str, ValueSketch] = {}
+        for node in program.nodes:
+            found |= sketched_constants(node, len(self.inputs))
+        return found
 
     def replaced(self) -> Iterator[ComparedNode]:
         """Yield the nodes with other constants than their counterpart, which reads the same in the same layout.

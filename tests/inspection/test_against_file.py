@@ -350,6 +350,18 @@ def dilated(x, weight, kernel, bias):
     return torch.nn.functional.conv1d(x, kernel, bias, padding=2, dilation=2)
 
 
+def floored(x, *_):
+    return (x.square() + 1e-6).log()
+
+
+def summed(x, *_):
+    return (x.cumsum(1) - x).tanh()
+
+
+def raised(x, *_):
+    return (1 + x.sigmoid()) * x
+
+
 APART = (("Reshape", "x apart", "h"), ("Transpose", "h", "t"), ("Tanh", "t", "u"), ("Transpose", "u", "v"))
 SPLIT = (("Split", "x", "a b"), ("Neg", "b", "n"))
 LAST = ("Mul", "c first", "m"), ("MatMul", "m w", "y")
@@ -393,8 +405,29 @@ LAST = ("Mul", "c first", "m"), ("MatMul", "m w", "y")
             "Conv y",
             "no constant like",
         ),
+        (
+            floored,
+            (("Mul", "x x", "q"), ("Add", "q tiny", "a"), ("Log", "a", "y")),
+            (("Mul", "x x", "q"), ("Add", "q small", "a"), ("Log", "a", "y")),
+            "Add a",
+            "0.01 in place of 1e-6",
+        ),
+        (
+            summed,
+            (("CumSum", "x axis", "c"), ("Sub", "c x", "s"), ("Tanh", "s", "y")),
+            (("CumSum", "x axis", "c"), ("Tanh", "c", "y")),
+            "Tanh y",
+            "the file has no :sub",
+        ),
+        (
+            raised,
+            (("Sigmoid", "x", "g"), ("Add", "g one", "p"), ("Mul", "p x", "y")),
+            (("Sigmoid", "x", "g"), ("Add", "g nothing", "p"), ("Mul", "p x", "y")),
+            "Add p",
+            "0 in place of 1",
+        ),
     ],
-    ids=["heads", "turned", "shifted", "dilated", "bias"],
+    ids=["heads", "turned", "shifted", "dilated", "bias", "floored", "summed", "raised"],
 )
 def test_what_a_file_does_otherwise_than_its_module_is_named_with_the_reason(
     save, node, function, right, wrong, key, words
@@ -402,7 +435,8 @@ def test_what_a_file_does_otherwise_than_its_module_is_named_with_the_reason(
     weight = np.random.default_rng(3).standard_normal((8, 8)).astype(np.float32)
     kernel = np.repeat(weight[:6, :6, None], 3, 2)
     constants = {"w": weight, "first": weight[0], "k": kernel, "bias": weight[0, :6], **SHAPES}
-    constants["right"] = np.roll(SHAPES["left"], 3)
+    constants |= {"right": np.roll(SHAPES["left"], 3), "axis": np.array(1)}
+    constants |= {name: np.float32(one) for name, one in {"tiny": 1e-6, "small": 1e-2, "one": 1, "nothing": 0}.items()}
     about = {"Transpose": {"perm": [0, 2, 1, 3]}, "Split": {"axis": 2, "num_outputs": 2}, "Concat": {"axis": 2}}
 
     def written(name, steps):
