@@ -75,11 +75,12 @@ class FileBackend(ABC):
             clear_drafts(place)  # what a process that was killed has left
             meta = _sound(place, about)
             if meta is None:
+                operators = exported.specification.operators  # first: a vendor's export may leave symbols pending
                 try:
                     with atomic(place) as draft:
                         draft.mkdir()
                         places = self.write(exported, draft / self.file, seconds)
-                        write_taps(draft / TAPS, TapMap(exported.specification.operators, places or {}))
+                        write_taps(draft / TAPS, TapMap(operators, places or {}))
                         made = {
                             "weights": _labels(exported.module),
                             "seconds": seconds,

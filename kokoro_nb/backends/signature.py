@@ -46,8 +46,11 @@ class TensorSpec:
 
 
 def sizes(shape: Any) -> tuple[int, ...]:
-    """Return the shape of a stand-in of PyTorch's as numbers: of an open axis the size of the example."""
-    return tuple(size if isinstance(size, int) else int(size.node.hint) for size in shape)
+    """Return the shape of a stand-in of PyTorch's as numbers: of an open axis the size of the example.
+
+    Of a size that depends on values it is 0.
+    """
+    return tuple(size if isinstance(size, int) else int(size.node.hint or 0) for size in shape)
 
 
 def open_axes(shape: Any) -> tuple[int, ...]:

@@ -304,18 +304,18 @@ class PairedPrograms(PairedValues):
             if how:
                 part = f"{_called(one)} is where the file parts from {self.reference.label}"
                 return _found(one, "changed constant", f"{part}: {'; '.join(how)}.", proof)
-        for one, multiple in ((one, self._multiple(one)) for one in region):
-            if multiple is not None:
-                return self._stated(one, [multiple], proof)
-        numbered = self._other_number(node, proof)
-        if numbered is not None:
-            return numbered
         readers = [one for one in self.reference.nodes if {*other.outputs} & {*one.reads}]
         behind = next((one for one in readers if _kind(one.operator) == _kind(node.operator)), None)
         kinds = {_kind(one.operator) for one in self._before(node) if self.paired_reads(one) & self.read_by(other)}
         if behind is not None and _kind(other.operator) not in kinds | {_kind(node.operator)}:
             words = f"the file has no {_called(other)}, which is before {behind.key} there"
             return _found(node, "operator lowered as another", f"{where}: {words}.", proof)
+        for one, multiple in ((one, self._multiple(one)) for one in region):
+            if multiple is not None:
+                return self._stated(one, [multiple], proof)
+        numbered = self._other_number(node, proof)
+        if numbered is not None:
+            return numbered
         read = next((self.pairs[one][0] for one in node.reads if one in self.pairs), "")
         value = self.own.get(node.outputs[0])
         factor = scaled(value, self.known[read], self._alike) if value is not None and read in self.known else []
@@ -396,5 +396,10 @@ def _named(node: ComparedNode) -> str:
 
 
 def _kind(operator: str) -> str:
-    """Return an operator's name without what says of how many axes it is: that of conv2d and Conv is the same."""
-    return re.sub("[123]d$", "", plain_name(operator))
+    """Return an operator's name as PyTorch and ONNX share it, whatever its axes.
+
+    >>> _kind("aten.conv2d.default"), _kind("LeakyRelu"), _kind("ReduceMean"), _kind("Concat")
+    ('conv', 'leakyrelu', 'mean', 'cat')
+    """
+    name = re.sub("_|^reduce|[123]d$", "", plain_name(operator))
+    return "cat" if name == "concat" else name

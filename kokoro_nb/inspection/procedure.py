@@ -62,7 +62,7 @@ def diagnosed_file(subject: Subject, file: str | Path) -> Diagnosis:
         raise InputError(f"{other}: it has none of the module's values and constants.")
     report = with_findings(program.report(made, seen), comparison, seen.outputs)
     known = reference_trace(module, subject.inputs)
-    culprits = tuple(placed(subject, one) for one in _culprits(report, comparison, known, runtime.name))
+    culprits = tuple(_culprits(report, comparison, known, subject))
     outputs = {name: np.asarray(one) for name, one in zip(module.outputs, seen.outputs.values(), strict=False)}
     dtypes = [one.dtype for judgement in report.judgements for one in judgement.outputs]
     allowed = LOST if subject.limit is None and report.budget.layers else subject.limit
@@ -79,8 +79,11 @@ def diagnosed_file(subject: Subject, file: str | Path) -> Diagnosis:
     return Diagnosis(runtime.name, "inspection", why, verdict, culprits, statement, output=output, subject=subject)
 
 
-def _culprits(report: InspectionReport, comparison: PairedPrograms, known: Trace, runtime: str) -> list[Culprit]:
-    """Return for each operator that findings are at what they say; the file as a whole is none."""
+def _culprits(report: InspectionReport, comparison: PairedPrograms, known: Trace, subject: Subject) -> list[Culprit]:
+    """Return for each operator that findings are at what they say; the file as a whole is none.
+
+    What the file is to blame for is no known defect of the runtime.
+    """
     taps, found = {tap.name: tap for tap in known.taps}, dict[str, Culprit]()
     for one in (each for each in report.findings if each.key):
         tap = taps.get(one.counterpart or comparison.place(one.key)) or _tap(one)
@@ -94,7 +97,9 @@ def _culprits(report: InspectionReport, comparison: PairedPrograms, known: Trace
         words = f"the file parts from the module at {one.key} ({one.operator})" if named else one.statement.rstrip(".")
         words += f"; blame: {one.blame}"
         about = {"channels": words, "mechanisms": mechanisms, "reaches_output": True, **_errors(report, one)}
-        found[tap.name] = Culprit(kind, "fail", runtime, tap, (tap.name,), **about)  # type: ignore[arg-type]
+        culprit = Culprit(kind, "fail", subject.runtime.name, tap, (tap.name,), **about)  # type: ignore[arg-type]
+        source = subject.candidate.specification.source_line(tap.name)
+        found[tap.name] = placed(subject, culprit) if one.blame == "runtime" else replace(culprit, source=source)
     return list(found.values())
 
 

@@ -34,7 +34,7 @@ from kokoro_nb.locate.propagation import (
 )
 from kokoro_nb.locate.rule_evidence import Evidence
 from kokoro_nb.traces.statistics import describe
-from kokoro_nb.traces.trace import Tap
+from kokoro_nb.traces.trace import Tap, Trace
 
 
 def traced_diagnosis(subject: Subject, found: Investigation, why: str = "") -> Diagnosis:
@@ -154,10 +154,11 @@ def _concluded(
         return found.culprit.verdict, found.culprit.statement
     count, unseen = len(found.candidate.taps), found.culprit.reason
     others = f"; {unseen}, and the outputs are within their limit" if unseen else ""
-    return "pass", (
-        f"No operator is wrong on {found.backend}: all {count} that were captured are finite, and right to "
-        f"rounding{others}."
+    bad = sum(tap.statistics.finite < 1 for tap in found.candidate.taps)
+    finite = (
+        f"right to rounding, {bad} of them as little finite as in PyTorch" if bad else "finite, and right to rounding"
     )
+    return "pass", f"No operator is wrong on {found.backend}: all {count} that were captured are {finite}{others}."
 
 
 def _meaning(found: Investigation) -> Any:
@@ -198,26 +199,46 @@ def bisected_diagnosis(
     output, limits = output_error(known, outputs, dtypes, errors, subject.limit)
     if output.verdict == "fail" and found.verdict == "pass":
         # the runtime shows no operator: their bounds are those on the values that PyTorch gives in float32
-        own = explained_errors(reference_trace(subject.healthy, subject.inputs))
+        trace = reference_trace(subject.healthy, subject.inputs)
+        own = explained_errors(trace)
         output, limits = output_error(known, outputs, dtypes, own, subject.limit)
-        culprits = tuple(placed(subject, one) for one in lost_start(subject, outputs, limits))
-    culprits = with_effects(culprits, ErrorPropagation(known.meaning, known.inputs, seen_deviations(errors), limits))
+        causes = lost_start(subject, outputs, limits)
+        causes = causes or (_hidden_rounding(subject, trace, own, limits) if output.verdict == "fail" else ())
+        culprits = tuple(placed(subject, one) for one in causes)
+    seen = seen_deviations(errors)
+    culprits = with_effects(culprits, ErrorPropagation(known.meaning, known.inputs, seen, limits)) if seen else culprits
     verdict, statement = found.verdict, found.statement
     together = next((one for one in culprits if one.mechanism.name == JOINED), None)
     if together is not None and verdict != "fail":
         verdict = "fail"
         statement = f"On {subject.runtime.name} {', '.join(together.candidates)}: {together.mechanism}."
     if output.verdict == "fail" and verdict == "pass" and culprits:
-        verdict, causes = "fail", "; ".join(one.mechanism.statement for one in culprits)
-        statement = f"On {subject.runtime.name} {output}: {causes}."
+        verdict, why_so = "fail", "; ".join(dict.fromkeys(one.mechanism.statement for one in culprits))
+        statement = f"On {subject.runtime.name} {output}: {why_so}."
     elif output.verdict == "fail" and verdict == "pass":
         verdict = "unknown"
         statement = (
             f"On {subject.runtime.name} {output}, and no part is wrong alone: try a backend that shows its operators."
         )
     said = subject.runtime.name, "bisection", why, verdict, culprits, statement
-    seen = traced.investigation if traced else None
-    return Diagnosis(*said, output=output, investigation=seen, bisection=found, subject=subject, outputs=outputs)
+    investigation = traced.investigation if traced else None
+    return Diagnosis(
+        *said, output=output, investigation=investigation, bisection=found, subject=subject, outputs=outputs
+    )
+
+
+def _hidden_rounding(
+    subject: Subject, trace: Trace, errors: Sequence[LocalError], limits: dict[str, OutputLimit]
+) -> tuple[Culprit, ...]:
+    """Return the operators whose rounding, as large as their bounds allow, puts the output beyond its limit."""
+    draw, meaning, rounded = np.random.default_rng(0), subject.known.meaning, dict[str, Deviation]()
+    for one in (each for each in errors if np.isfinite(each.bound) and each.bound):
+        right = np.asarray(meaning.recompute(one.operator.name, trace.inputs, trace.values).numpy())  # type: ignore[union-attr]
+        if right.dtype.kind == "f":
+            rounded[one.operator.name] = Deviation(right + one.bound * draw.uniform(-1, 1, right.shape), right)
+    propagation = ErrorPropagation(meaning, trace.inputs, rounded, limits)
+    hidden = replace(trace, backend=subject.runtime.name)
+    return lossy_culprits(lossy_operators(propagation), propagation, rounded, trace, hidden, ())
 
 
 def _joined(subject: Subject, search: Bisection, error: LocalError) -> Culprit:

@@ -230,7 +230,14 @@ def lossy_culprits(
     whole = propagation.error(propagation.names)
     found: list[Culprit] = []
     for name in names:
-        mechanism = precision_mechanism(deviations[name], operators, name, candidate[name].statistics.dtype)
+        dtype = candidate[name].statistics.dtype
+        mechanism = precision_mechanism(deviations[name], operators, name, dtype)
+        meaning: Any = reference.meaning
+        numbers = [one for one in meaning.numbers(name).values() if isinstance(one, float) and one]
+        with np.errstate(under="ignore"):
+            lost = [one for one in numbers if not np.asarray(one).astype(dtype)]
+        if lost:
+            mechanism = replace(mechanism, evidence=(f"its number {lost[0]:.4g} is 0 in {dtype}", *mechanism.evidence))
         about: dict[str, Any] = {"upstream": operators[name].inputs}
         if name in local:
             about |= {"local_error": local[name].of_peak, "ratio": local[name].ratio}

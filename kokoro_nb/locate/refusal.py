@@ -20,6 +20,7 @@ from kokoro_nb.backends.segment import part, real_reads, result_nodes
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.culprit import Mechanism, with_known_defect, wrong_at
 from kokoro_nb.locate.diagnosis import Diagnosis
+from kokoro_nb.locate.forms import OtherForm
 from kokoro_nb.locate.interface_faults import RANDOM
 from kokoro_nb.locate.investigation import Subject, reference_trace
 from kokoro_nb.locate.remedies import Plan, Remedy, tried, with_needed_patches, with_noise_as_input
@@ -62,7 +63,10 @@ def _decomposed(candidate: Exported, failure: Failure) -> Operator | None:
     """Return the operator that is taken apart into the one that the error names."""
     if not failure.operator:
         return None
-    program = candidate.program.run_decompositions()
+    try:
+        program = candidate.program.run_decompositions()
+    except RuntimeError:  # of sizes that depend on values, after a vendor's export
+        return None
     named = failure.operator  # TVM's importer leaves the namespace out
     return _operator(candidate, [node for name, node in calls(program) if named in (name, name.partition(".")[2])])
 
@@ -128,7 +132,7 @@ def _tries(subject: Subject, operator: Operator | None, failure: Failure) -> Ite
     changed, names = subject, list[str]()
     while operator is not None and len(names) < MOST:
         every = [one.name for one in subject.candidate.specification.operators if one.kind == operator.kind]
-        written = ((form, in_other_form(changed.candidate, every, form)) for form in forms_of(operator.kind))
+        written = ((form, _written(changed.candidate, every, form)) for form in forms_of(operator.kind))
         form, candidate = next(((form, made) for form, made in written if made is not None), (None, None))
         if form is None or candidate is None:
             break
@@ -143,6 +147,13 @@ def _tries(subject: Subject, operator: Operator | None, failure: Failure) -> Ite
     if (runtime := with_core_operators(subject.runtime)) is not None:
         statement = "The program is taken apart into PyTorch's core operators first (run_decompositions())."
         yield "setting", CORE, statement, partial(subject.outputs, runtime=runtime)
+
+
+def _written(candidate: Exported, names: Sequence[str], form: OtherForm) -> Exported | None:
+    try:
+        return in_other_form(candidate, names, form)
+    except Exception:  # it is written for operators as they are called; in another way is no cure
+        return None
 
 
 def _outputs(subject: Subject) -> Any:

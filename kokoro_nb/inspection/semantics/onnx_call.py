@@ -154,6 +154,8 @@ def by_reference(call: OnnxCall, inputs: Several) -> list[Value]:
 
     if call.domain not in ("", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training"):
         raise NotDefined(f"{call.operator} is an operator of another domain, and not known here")
+    if call.node.op_type == "CumSum":  # whose axis runtimes take as a list of one, too
+        inputs = [inputs[0], np.reshape(np.asarray(inputs[1]), ())]
     given = {name: value for name, value in zip(call.node.input, inputs, strict=True) if name}
     names = [name for name in call.node.output if name]
     graph = helper.make_graph(

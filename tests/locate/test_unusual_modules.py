@@ -1,0 +1,62 @@
+"""Modules of which an earlier diagnosis crashed, or said less than it knew."""
+
+import pytest
+import torch
+
+import kokoro_nb as nb
+from tests.backends.small import Of, present
+
+FRAMES = torch.tensor([2, 0, 3, 1])
+
+
+class Repeated(torch.nn.Module):
+    """Features, each as often as its duration says: the number of frames depends on values."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.out = torch.nn.Linear(6, 3)
+
+    def forward(self, x, frames):
+        return self.out(torch.repeat_interleave(x, frames, dim=0))
+
+
+@pytest.mark.parametrize(("name", "refused"), [("onnxruntime", False), ("executorch-portable", True)])
+def test_sizes_that_depend_on_values_are_diagnosed(name, refused):
+    present(name)
+    found = nb.diagnose(Repeated(), {"x": torch.randn(4, 6), "frames": FRAMES}, name)
+    assert (found.verdict, found.exit_status) == (("fail", 1) if refused else ("pass", 0)), found.statement
+    assert not refused or found.first.tap.op == "aten.repeat_interleave.self_Tensor"
+
+
+def test_a_file_of_such_a_module_is_compared_with_it(tmp_path):
+    module, inputs = Repeated().eval(), {"x": torch.randn(4, 6), "frames": FRAMES}
+    torch.onnx.export(module, tuple(inputs.values()), tmp_path / "m.onnx", input_names=[*inputs], verbose=False)
+    assert nb.inspect(tmp_path / "m.onnx", against=(module, inputs)).findings == ()
+
+
+def test_what_is_nan_in_pytorch_too_is_not_called_finite():
+    x = torch.linspace(-1, 1, 32)[None]
+    found = nb.diagnose(Of(lambda x: x.sqrt().clamp(max=0.5)), {"x": x}, "onnxruntime")
+    assert found.verdict == "pass"
+    assert found.statement.endswith("are right to rounding, 2 of them as little finite as in PyTorch.")
+
+
+def test_a_phase_inside_of_a_delegate_is_named_by_what_rounding_may_do_to_it():
+    present("executorch-xnnpack")
+    steps = ((200 + 50 * torch.sin(torch.arange(24_000) / 2_000)) / 24_000)[None, :, None] * torch.arange(1, 8)
+
+    def wave(x):
+        turns = (x - x.floor()).cumsum(1)
+        return (6.2831853 * (turns - turns.floor())).sin().sum(2).tanh()
+
+    found = nb.diagnose(Of(wave), {"x": steps}, "executorch-xnnpack")
+    assert (found.output.verdict, found.exit_status) == ("fail", 1), found
+    assert {one.mechanism.name for one in found.culprits} == {"accumulated phase"}
+
+
+def test_a_number_that_float16_does_not_have_is_said():
+    present("coreml-reference")
+    x = torch.cat([torch.rand(1, 32), torch.zeros(1, 8)], 1)
+    found = nb.diagnose(Of(lambda x: x.clamp(min=1e-10).log().clamp(min=-20)), {"x": x}, "coreml-reference")
+    assert any("its number 1e-10 is 0 in float16" in str(one.mechanism) for one in found.culprits), found
