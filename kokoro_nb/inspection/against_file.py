@@ -1,31 +1,32 @@
 """What is said of the node at which a program first parts from what is right, and who is to blame."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, product
 
 import numpy as np
 
-from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram, by_name
-from kokoro_nb.inspection.compared_values import (
+from kokoro_nb.inspection.compared_constants import (
     ROUNDED,
-    ValueSketch,
     called,
     changed_parameters,
     differing,
-    factor_of,
     foreign_constants,
-    is_permuted,
     largest_change,
     lost_constants,
-    nearest,
     other_number,
     other_numbers,
     same_constants,
+    turned_constants,
+)
+from kokoro_nb.inspection.compared_program import ComparedNode
+from kokoro_nb.inspection.compared_values import (
+    ValueSketch,
+    factor_of,
+    nearest,
     scaled,
     sketched_constants,
-    turned_constants,
 )
 from kokoro_nb.inspection.judged_run import InspectionFinding
 from kokoro_nb.inspection.paired_values import APART, EXACT, OTHER, REPLACED, SAME, PairedValues, plain_name
@@ -44,8 +45,6 @@ WORDS: dict[Name, str] = {
 }
 
 
-ORDERED = 5.0  # times the limit of a pair, up to which its elements are in the same order
-MOST = 64  # values whose order is looked at
 FEW = 3  # differences that are said
 
 
@@ -198,60 +197,15 @@ class PairedPrograms(PairedValues):
         return self._turned(node, next(iter(self.counterparts(node)), None), proof) or unknown
 
     def _turned(self, node: ComparedNode, other: ComparedNode | None, proof: list[str]) -> InspectionFinding | None:
-        """Name what gives elements that `node` is made from in an order that they have nowhere in the reference.
-
-        Axes may be permuted and mean the same. It is the first such node; else the one that gives `node` what `other`,
-        its counterpart, is given in another order.
-        """
-        makers = {name: one for one in self.candidate.nodes for name in one.outputs}
-        doubted: dict[str, list[str]] = {}  # with all values of the reference that have the same elements
-        pending = list(node.reads)
-        while pending and len(doubted) < MOST:
-            name = pending.pop(0)
-            near, apart = self.pairs.get(name, ("", np.inf))
-            if name in makers and name not in doubted and apart <= self.limit and not self._same_order(name, near):
-                like = [one for one, value in self.known.items() if self.own[name].distance(value) <= self.limit]
-                if not any(self._same_order(name, one) for one in like):
-                    doubted[name] = like
-                    pending += makers[name].reads
-        pairs = zip(node.reads, other.reads if other is not None else (), strict=False)
-        reads = [(name, there) for name, there in pairs if name in {*makers} & {*self.own} and there in self.known]
-        wanted = {one for like in doubted.values() for one in like} | {there for _, there in reads}
-        own, known = (self._values(self.candidate, {*doubted, *node.reads}), self._values(self.reference, wanted))
-        turned = [
-            (makers[name], self.pairs[name][0])
-            for name, like in doubted.items()
-            if not any(is_permuted(own[name], known[one], ORDERED * self.limit) for one in like)
-        ]
-        turned = sorted(turned, key=lambda pair: pair[0].index) or [
-            (makers[name], there)
-            for name, there in reads
-            if own[name].shape == known[there].shape and self.own[name].distance(self.known[there]) <= self.limit
-            if not self._same_order(name, there)
-        ]
-        for one, there in turned[:1]:
-            giver = next((each.key for each in self.reference.nodes if there in each.outputs), there)
-            words = f"{_called(one)} gives the elements of {giver} of {self.reference.label}"
-            words = f"{words} in another order; {node.key} is the first that shows it."
-            return replace(_found(one, "changed layout or shift", words, proof), counterpart=giver)
-        return None
-
-    def _same_order(self, name: str, there: str) -> bool:
-        """Return whether two values have the same elements in the same order, whatever their shapes."""
-        return self.own[name].differs(self.known[there]) <= ORDERED * self.limit
-
-    def _values(self, program: ComparedProgram, names: Collection[str]) -> dict[str, np.ndarray]:
-        """Return these values of a program on the first inputs, floats in float64."""
-        given = by_name(program.inputs, self.inputs[0], program.label)
-        found = {name: np.asarray(value, np.float64) for name, value in given.items() if name in names}
-
-        def keep(name: str, value: Value) -> None:
-            if name in names:
-                found[name] = np.array(value, np.float64)
-
-        if {*names} - {*found}:
-            program.compute(given, keep)
-        return found
+        """Name the node that puts elements in another order, if one before `node` does: see `PairedValues.turned`."""
+        found = self.turned(node, other)
+        if found is None:
+            return None
+        one, there = found
+        giver = next((each.key for each in self.reference.nodes if there in each.outputs), there)
+        words = f"{_called(one)} gives the elements of {giver} of {self.reference.label} in another order"
+        words = f"{words}; {node.key} is the first that shows it."
+        return replace(_found(one, "changed layout or shift", words, proof), counterpart=giver)
 
     def _before(self, node: ComparedNode) -> list[ComparedNode]:
         """Return the nodes before this one that what it reads is made by."""

@@ -6,7 +6,7 @@ in other operators (a linear layer as a product and a sum) part and come togethe
 wrong. They do not where an output is another one, or where something forgets what was different: a clip, a condition.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
@@ -14,24 +14,19 @@ from typing import Self
 import numpy as np
 
 from kokoro_nb.errors import InputError
+from kokoro_nb.inspection.compared_constants import differing, largest_change, same_weight
 from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram, by_name
-from kokoro_nb.inspection.compared_values import (
-    ValueSketch,
-    differing,
-    largest_change,
-    nearest,
-    same_weight,
-    sketched_constants,
-    sketches,
-)
+from kokoro_nb.inspection.compared_values import ValueSketch, is_permuted, nearest, sketched_constants, sketches
 from kokoro_nb.inspection.input_maker import varied
-from kokoro_nb.inspection.value_types import Arrays
+from kokoro_nb.inspection.value_types import Arrays, Value
 
 APART = 0.01  # of its root mean square: what rounding of constants to 16 bits does to a value is below it
 OTHER = 0.05  # of its root mean square, element by element: what rounding of constants to 8 bits does is below it
 REPLACED = 0.25  # of a constant's peak: what rounding to 4 bits does to it (1/14) is below it
 EXACT = 2e-5  # of its root mean square: more than another order of summation or a number of float32 makes of a value
 EXACTLY = 1e-9  # of its root mean square: two results in float64 of constants of the same bits
+ORDERED = 5.0  # times the limit of a pair, up to which its elements are in the same order
+MOST = 64  # values whose order is looked at
 TIMES = 20.0  # how much further apart than its inputs a result must be
 SAME = 1e-6  # of the root mean square: two files in float64 that mean the same
 _FORGETTING = "clip where max min relu sign floor ceil round cast greater less equal argmax"
@@ -210,6 +205,57 @@ class PairedValues:
             return False  # a quantised file of one that is not
         apart = self.pairs[given[0]][1]
         return apart > np.maximum(self.limit, np.minimum(TIMES * np.max(read, initial=SAME), REPLACED))
+
+    def turned(self, node: ComparedNode, other: ComparedNode | None) -> tuple[ComparedNode, str] | None:
+        """Return what gives elements that `node` is made from in an order that they have nowhere in the reference.
+
+        Axes may be permuted and mean the same. It is the first such node, with the value that has these elements there;
+        else the one that gives `node` what `other`, its counterpart, is given in another order.
+        """
+        makers = {name: one for one in self.candidate.nodes for name in one.outputs}
+        doubted: dict[str, list[str]] = {}  # with all values of the reference that have the same elements
+        pending = list(node.reads)
+        while pending and len(doubted) < MOST:
+            name = pending.pop(0)
+            near, apart = self.pairs.get(name, ("", np.inf))
+            if name in makers and name not in doubted and apart <= self.limit and not self._same_order(name, near):
+                like = [one for one, value in self.known.items() if self.own[name].distance(value) <= self.limit]
+                if not any(self._same_order(name, one) for one in like):
+                    doubted[name] = like
+                    pending += makers[name].reads
+        pairs = zip(node.reads, other.reads if other is not None else (), strict=False)
+        reads = [(name, there) for name, there in pairs if name in {*makers} & {*self.own} and there in self.known]
+        wanted = {one for like in doubted.values() for one in like} | {there for _, there in reads}
+        own, known = (self._values(self.candidate, {*doubted, *node.reads}), self._values(self.reference, wanted))
+        turned = [
+            (makers[name], self.pairs[name][0])
+            for name, like in doubted.items()
+            if not any(is_permuted(own[name], known[one], ORDERED * self.limit) for one in like)
+        ]
+        turned = sorted(turned, key=lambda pair: pair[0].index) or [
+            (makers[name], there)
+            for name, there in reads
+            if own[name].shape == known[there].shape and self.own[name].distance(self.known[there]) <= self.limit
+            if not self._same_order(name, there)
+        ]
+        return next(iter(turned), None)
+
+    def _same_order(self, name: str, there: str) -> bool:
+        """Return whether two values have the same elements in the same order, whatever their shapes."""
+        return self.own[name].differs(self.known[there]) <= ORDERED * self.limit
+
+    def _values(self, program: ComparedProgram, names: Collection[str]) -> dict[str, np.ndarray]:
+        """Return these values of a program on the first inputs, floats in float64."""
+        given = by_name(program.inputs, self.inputs[0], program.label)
+        found = {name: np.asarray(value, np.float64) for name, value in given.items() if name in names}
+
+        def keep(name: str, value: Value) -> None:
+            if name in names:
+                found[name] = np.array(value, np.float64)
+
+        if {*names} - {*found}:
+            program.compute(given, keep)
+        return found
 
     def counterparts(self, node: ComparedNode, whole: bool = False) -> list[ComparedNode]:
         """Return the nodes of the reference that read the same, those of the same operator first.

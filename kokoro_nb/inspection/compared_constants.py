@@ -1,0 +1,256 @@
+"""Constants and attributes of the nodes of two programs compared, folded and rounded ones among them."""
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram
+from kokoro_nb.locate.culprit import Name
+from kokoro_nb.markup import number
+from kokoro_nb.traces.statistics import of_peak
+
+CHANGED = 2.0**-9  # of a constant: two roundings to float16
+UNCHANGED = 2.0**-20  # the same of float32
+WIDE = frozenset(("float32", "float64", "int32", "int64", "bool"))
+ROUNDED = 1 / 14  # of its peak: what rounding to 4 bits does to it
+LARGE = 8  # elements of a constant that is no number
+CHANNEL = 4  # elements of a channel from which it is told from others by their ratios
+FOLDED = 0.01  # of a channel's norm: what rounding to float16 does to it is below it
+
+
+@np.errstate(over="ignore")  # of numbers next to 0
+def same_constants(reference: ComparedProgram, candidate: ComparedProgram) -> bool:
+    """Return whether no constant of `candidate` is of few bits, or one of the reference rounded to few.
+
+    One that is folded has its like nowhere.
+    """
+    own, theirs = (
+        [one[1] for node in program.nodes for one in node.constants if one is not None]
+        for program in (candidate, reference)
+    )
+    known: dict[int, list[np.ndarray]] = {}
+    for array in theirs:
+        known.setdefault(array.size, []).append(_measures(array))
+    for array in own:
+        if array.dtype.name not in WIDE:
+            return False
+        apart = [float(np.max(np.abs(_measures(array) / one - 1))) for one in known.get(array.size, [])]
+        if array.size >= LARGE and UNCHANGED < np.min(apart, initial=np.inf) <= ROUNDED:
+            return False
+    return True
+
+
+def _measures(array: np.ndarray) -> np.ndarray:
+    """Return the ends and the norm of a constant, none of them 0."""
+    found = np.array([array.min(initial=0), array.max(initial=0), np.linalg.norm(array.astype(np.float64))])
+    return np.where(found == 0, np.finfo(np.float64).tiny, found)
+
+
+def changed_parameters(
+    reference: ComparedProgram, candidate: ComparedProgram
+) -> Iterator[tuple[ComparedNode, ComparedNode]]:
+    """Yield the nodes that read constants alone, and not quite those of their counterpart, each with that.
+
+    Such as integer weights whose scale is another: what they give has no inputs by which it could be paired. The
+    counterpart is of the same operator, and its largest constant is the same. Where there is one whose constants are
+    all the same, nothing is changed. Of nodes whose largest constant the other program does not have, and that are
+    left over on both sides, those of one operator and shape are counterparts in the order in which they stand.
+    """
+    alike: dict[tuple[str, bytes], list[ComparedNode]] = {}
+    left: dict[tuple[str, tuple[int, ...]], list[ComparedNode]] = {}
+    there, here = (
+        [(one, _largest(one)) for one in program.nodes if not one.reads and any(one.constants)]
+        for program in (reference, candidate)
+    )
+    own = {(node.operator, array.tobytes()) for node, array in here}
+    for other, array in there:
+        alike.setdefault((other.operator, array.tobytes()), []).append(other)
+        if (other.operator, array.tobytes()) not in own:
+            left.setdefault((other.operator, array.shape), []).append(other)
+    for node, array in here:
+        others = alike.get((node.operator, array.tobytes()), [])
+        if not others and left.get((node.operator, array.shape)):
+            others = [left[node.operator, array.shape].pop(0)]
+        if others and all(next(differing(one, node), None) is not None for one in others):
+            yield node, others[0]
+
+
+def _largest(node: ComparedNode) -> np.ndarray:
+    arrays = [one[1] for one in node.constants if one is not None]
+    return sorted([np.zeros(0), *arrays], key=lambda array: array.size)[-1]
+
+
+def same_weight(other: ComparedNode, node: ComparedNode) -> bool:
+    """Return whether the largest constant of a node is the other's, in any order."""
+    theirs, mine = _largest(other), _largest(node)
+    return mine.size >= LARGE and _is_moved(mine, theirs)
+
+
+def _both(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[str, np.ndarray, str, np.ndarray]]:
+    """Yield name and values of each constant of the one and of the other, argument by argument, in float64."""
+    for theirs, ours in zip(other.constants, node.constants, strict=False):
+        if theirs is not None and ours is not None:
+            yield theirs[0], theirs[1].astype(np.float64), ours[0], ours[1].astype(np.float64)
+
+
+TERMS = {"strides": "stride", "dilations": "dilation", "group": "groups", "pads": "padding", "epsilon": "eps"}
+TERMS |= {"edge": "replicate", "wrap": "circular"}
+"""What ONNX calls attributes, and values of them, that PyTorch has by another name."""
+
+
+def differing(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[Name, str]]:
+    """Say which constants differ, argument by argument, and then which attributes, with what each is a case of.
+
+    Of operators of two formats those attributes that both set.
+    """
+    same = other.operator == node.operator
+    for there, right, here, value in _both(other, node) if same else ():
+        if right.shape != value.shape:
+            yield "changed constant", f"the constant '{here}' has the shape {value.shape}, there {right.shape}"
+            continue
+        count = _changed(value, right)
+        if count and _is_moved(value, right):
+            yield "changed layout or shift", f"the constant '{here}' has its values in another order"
+        elif count:
+            place = np.unravel_index(int(np.argmax(np.abs(value - right))), right.shape)
+            values = f"{number(value[place])} in place of {number(right[place])}{called(there, here)}"
+            words = f"the constant '{here}' is {values} ({count:,} of {value.size:,} values differ)"
+            yield "changed constant", words
+    theirs, ours = ({TERMS.get(name, name): one for name, one in of.attributes.items()} for of in (other, node))
+    for name in sorted(set(theirs) | set(ours) if same else set(theirs) & set(ours)):
+        set_there, set_here = (of.get(name, one.defaults.get(name)) for of, one in ((theirs, other), (ours, node)))
+        if _listed(set_there) != _listed(set_here):
+            said = " in place of ".join("not set" if one is None else str(one) for one in (set_here, set_there))
+            yield "operator lowered as another", f"the attribute {name} is {said}"
+
+
+def _listed(value: Any) -> list[Any]:
+    """Return an attribute as a list in PyTorch's terms, of one element where all are the same."""
+    each = [TERMS.get(one, one) if isinstance(one, str) else one for one in np.atleast_1d(np.array(value, object))]
+    rounded = [float(f"{one:.6g}") if isinstance(one, float) else one for one in each]
+    return rounded[:1] if all(one == rounded[0] for one in rounded) else rounded
+
+
+def other_numbers(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[Name, str]]:
+    """Say so if the one number that each of two nodes has is not the same, whatever their formats."""
+    theirs, mine = ([one for one in of.constants if one is not None and one[1].size == 1] for of in (other, node))
+    if len(theirs) == len(mine) == 1:
+        (there, right), (here, value) = theirs[0], mine[0]
+        if _changed(value.astype(np.float64).reshape(()), right.astype(np.float64).reshape(())):
+            words = f"the constant '{here}' is {number(float(value.reshape(())))}"
+            yield "changed constant", f"{words} in place of {number(float(right.reshape(())))}{called(there, here)}"
+
+
+def turned_constants(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[Name, str]]:
+    """Say which constant of a node has the values of one of the other, of its shape, in another order."""
+    theirs, mine = ([one for one in of.constants if one is not None and one[1].size > 1] for of in (other, node))
+    for (there, right), (here, value) in product(theirs, mine):
+        if right.shape == value.shape and _changed(value.astype(np.float64), right) and _is_moved(value, right):
+            yield "changed layout or shift", f"the constant '{here}' has the values of '{there}' in another order"
+
+
+def lost_constants(other: ComparedNode, region: Sequence[ComparedNode]) -> Iterator[tuple[Name, str]]:
+    """Say which constant of a node no node of the region has, where the first of them has fewer."""
+    here = [one[1] for node in region for one in node.constants if one is not None]
+    theirs, mine = ([one for one in of.constants if one is not None and one[1].size > 1] for of in (other, region[0]))
+    for name, array in theirs if len(mine) < len(theirs) else ():
+        if not any(_is_moved(one, array) for one in here):
+            yield "changed constant", f"it has no constant like '{name}' there"
+
+
+def largest_change(other: ComparedNode, node: ComparedNode) -> float:
+    """Return by how much a constant differs at most, as a share of its peak; infinite where a shape differs."""
+    shares = [
+        of_peak(np.abs(value - right).max(initial=0.0), np.abs(right).max(initial=0.0))
+        if right.shape == value.shape
+        else np.inf
+        for _, right, _, value in _both(other, node)
+    ]
+    return float(np.max(shares, initial=0.0))
+
+
+def foreign_constants(
+    other: ComparedNode, node: ComparedNode, region: Sequence[ComparedNode], there: Sequence[ComparedNode]
+) -> Iterator[str]:
+    """Say which constants of a node the nodes of the reference, `there`, do not have in any order.
+
+    They stand for one of that size of the other node, which nothing else of the region has: that was only moved. Where
+    a norm was folded into a constant, neither it nor one beside it is comparable.
+    """
+    near = [one[1] for each in region for one in each.constants if one is not None and each is not node]
+    known = [one[1] for each in there for one in each.constants if one is not None]
+    weights = [one for one in other.constants if one is not None]
+    theirs = [(name, _sorted(one)) for name, one in weights if not any(_is_moved(each, one) for each in near)]
+    mine = [one for one in node.constants if one is not None and one[1].dtype.kind == "f" and one[1].size > 1]
+    if any(is_folded(ours, one) and not _is_multiple(ours, one) for _, ours in mine for _, one in weights):
+        return
+    for ours in mine:  # a number may be written as two factors there
+        if any(_is_moved(ours[1], one) for one in known):
+            continue
+        value = _sorted(ours[1])
+        like = [one for one in theirs if one[1].size == value.size]
+        counts = np.array([_changed(value, one) for _, one in like])
+        if counts.all() and counts.size:
+            name, one = like[int(np.argmin(counts))]
+            place = int(np.argmax(np.abs(value - one)))
+            values = f"{number(value[place])} in place of {number(one[place])}{called(name, ours[0])}"
+            share = f"({counts.min():,} of {value.size:,} values differ)"
+            yield f"the constant '{ours[0]}' is {values}, both in the order of size {share}"
+
+
+def _is_multiple(array: np.ndarray, other: np.ndarray) -> bool:
+    """Return whether an array has the elements of another times one number, in any order."""
+    mine, theirs = _sorted(np.abs(array)), _sorted(np.abs(other))
+    return bool(np.allclose(mine * np.linalg.norm(theirs), theirs * np.linalg.norm(mine), rtol=CHANGED, atol=0))
+
+
+def is_folded(tensor: np.ndarray, weight: np.ndarray) -> bool:
+    """Return whether each channel of a tensor is a multiple of one of the weight, whatever the order within it.
+
+    It is where a norm was folded into the weight.
+    """
+    return tensor.size == weight.size and any(
+        weight.size >= CHANNEL * weight.shape[one] == CHANNEL * tensor.shape[two]
+        and np.allclose(_channels(tensor, two), _channels(weight, one), atol=FOLDED)
+        for one, two in product(range(weight.ndim), range(tensor.ndim))
+    )
+
+
+def _channels(array: np.ndarray, axis: int) -> np.ndarray:
+    """Return the sizes of the elements of each channel in order, of norm 1."""
+    rows = np.sort(np.abs(np.moveaxis(array.astype(np.float64), axis, 0).reshape(array.shape[axis], -1)), axis=1)
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float64).tiny)
+
+
+def other_number(other: ComparedNode, node: ComparedNode, factor: float) -> tuple[str, float, str, float] | None:
+    """Return name and value of a constant of one element of each, whose quotient is the factor between the results."""
+    theirs, ours = (
+        [(name, float(array.reshape(()))) for name, array in filter(None, one.constants) if array.size == 1]
+        for one in (other, node)
+    )
+    for (there, right), (here, value) in product(theirs, ours):
+        quotient = value / right if right else 0.0
+        if quotient and np.minimum(abs(factor / quotient - 1), abs(factor * quotient - 1)) <= CHANGED:
+            return there, right, here, value
+    return None
+
+
+def called(there: str, here: str) -> str:
+    """Return the name of the other one's constant, where it has another."""
+    return "" if there == here else f" of '{there}'"
+
+
+def _sorted(array: np.ndarray) -> np.ndarray:
+    return np.sort(array.astype(np.float64), axis=None)
+
+
+def _changed(value: np.ndarray, right: np.ndarray) -> int:
+    """Return how many values differ by more than rounding of a constant."""
+    return int((np.abs(value - right) > CHANGED * np.abs(right)).sum())
+
+
+def _is_moved(value: np.ndarray, right: np.ndarray) -> bool:
+    """Return whether the values of a constant are those of another in any order."""
+    return value.size == right.size and not _changed(_sorted(value), _sorted(right))

@@ -1,0 +1,132 @@
+"""What a file does otherwise than the module that it is of, with the reason."""
+
+import numpy as np
+import pytest
+import torch
+
+import kokoro_nb as nb
+from tests.backends.small import Of
+
+SHAPES = {"apart": np.array([1, 6, 2, 4]), "joined": np.array([1, 6, 8]), "left": np.array([0, 1, 0, 0, 0, 0])}
+
+
+def heads(x, weight, *_):
+    return (x.reshape(1, 6, 2, 4).transpose(1, 2).tanh().transpose(1, 2).reshape(1, 6, 8)) @ weight
+
+
+def turned(x, weight, *_):
+    a, b = x.chunk(2, -1)
+    return (torch.cat([-b, a], -1) * weight[0]) @ weight
+
+
+def shifted(x, weight, *_):
+    return torch.nn.functional.pad(x, (0, 0, 1, 0)) @ weight
+
+
+def dilated(x, weight, kernel, bias):
+    return torch.nn.functional.conv1d(x, kernel, bias, padding=2, dilation=2)
+
+
+def floored(x, *_):
+    return (x.square() + 1e-6).log()
+
+
+def summed(x, *_):
+    return (x.cumsum(1) - x).tanh()
+
+
+def raised(x, *_):
+    return (1 + x.sigmoid()) * x
+
+
+APART = (("Reshape", "x apart", "h"), ("Transpose", "h", "t"), ("Tanh", "t", "u"), ("Transpose", "u", "v"))
+SPLIT = (("Split", "x", "a b"), ("Neg", "b", "n"))
+LAST = ("Mul", "c first", "m"), ("MatMul", "m w", "y")
+
+
+@pytest.mark.parametrize(
+    ("function", "right", "wrong", "key", "words"),
+    [
+        (
+            heads,
+            (*APART, ("Reshape", "v joined", "j"), ("MatMul", "j w", "y")),
+            (*APART[:3], ("Reshape", "u joined", "j"), ("MatMul", "j w", "y")),
+            "Reshape j",
+            "in another order",
+        ),
+        (
+            turned,
+            (*SPLIT, ("Concat", "n a", "c"), *LAST),
+            (*SPLIT, ("Concat", "b a", "c"), *LAST),
+            "Concat c",
+            "in another order",
+        ),
+        (
+            shifted,
+            (("Pad", "x left", "p"), ("MatMul", "p w", "y")),
+            (("Pad", "x right", "p"), ("MatMul", "p w", "y")),
+            "Pad p",
+            "in another order",
+        ),
+        (
+            dilated,
+            (("Conv", "x k bias", "y", {"dilations": [2], "pads": [2, 2]}),),
+            (("Conv", "x k bias", "y", {"dilations": [1], "pads": [1, 1]}),),
+            "Conv y",
+            "dilation is [1] in place of [2]",
+        ),
+        (
+            dilated,
+            (("Conv", "x k bias", "y", {"dilations": [2], "pads": [2, 2]}),),
+            (("Conv", "x k", "y", {"dilations": [2], "pads": [2, 2]}),),
+            "Conv y",
+            "no constant like",
+        ),
+        (
+            floored,
+            (("Mul", "x x", "q"), ("Add", "q tiny", "a"), ("Log", "a", "y")),
+            (("Mul", "x x", "q"), ("Add", "q small", "a"), ("Log", "a", "y")),
+            "Add a",
+            "0.01 in place of 1e-6",
+        ),
+        (
+            summed,
+            (("CumSum", "x axis", "c"), ("Sub", "c x", "s"), ("Tanh", "s", "y")),
+            (("CumSum", "x axis", "c"), ("Tanh", "c", "y")),
+            "Tanh y",
+            "the file has no :sub",
+        ),
+        (
+            raised,
+            (("Sigmoid", "x", "g"), ("Add", "g one", "p"), ("Mul", "p x", "y")),
+            (("Sigmoid", "x", "g"), ("Add", "g nothing", "p"), ("Mul", "p x", "y")),
+            "Add p",
+            "0 in place of 1",
+        ),
+    ],
+    ids=["heads", "turned", "shifted", "dilated", "bias", "floored", "summed", "raised"],
+)
+def test_what_a_file_does_otherwise_than_its_module_is_named_with_the_reason(
+    save, node, function, right, wrong, key, words
+):
+    weight = np.random.default_rng(3).standard_normal((8, 8)).astype(np.float32)
+    kernel = np.repeat(weight[:6, :6, None], 3, 2)
+    constants = {"w": weight, "first": weight[0], "k": kernel, "bias": weight[0, :6], **SHAPES}
+    constants |= {"right": np.roll(SHAPES["left"], 3), "axis": np.array(1)}
+    constants |= {name: np.float32(one) for name, one in {"tiny": 1e-6, "small": 1e-2, "one": 1, "nothing": 0}.items()}
+    about = {"Transpose": {"perm": [0, 2, 1, 3]}, "Split": {"axis": 2, "num_outputs": 2}, "Concat": {"axis": 2}}
+
+    def written(name, steps):
+        nodes = []
+        for operator, read, made, *more in steps:
+            given = dict(more[0]) if more else about.get(operator, {})
+            nodes.append(node(operator, read.split(), made.split(), name=f"{operator} {made}", **given))
+        used = {one for step in steps for one in step[1].split()}
+        return save(nodes, {"x": [1, 6, 8]}, ["y"], {n: a for n, a in constants.items() if n in used}, name=name)
+
+    module = Of(function, *(torch.from_numpy(constants[name].copy()) for name in ("w", "k", "bias")))
+    inputs = {"x": np.random.default_rng(0).standard_normal((1, 6, 8)).astype(np.float32)}
+    assert nb.inspect(written("right.onnx", right), against=(module, inputs)).findings == ()
+    found = nb.inspect(written("wrong.onnx", wrong), against=(module, inputs)).first
+    assert (found.key, found.blame) == (key, "file"), found
+    assert words in found.statement
