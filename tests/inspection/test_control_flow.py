@@ -1,15 +1,12 @@
 """Loop and If are judged as nodes; what lies inside of them is not judged node by node."""
 
 import numpy as np
-import pytest
 from onnx import TensorProto, helper
 
 import kokoro_nb as nb
 
 
-@pytest.fixture
-def loop(save, node):
-    """Write a loop of four passes that takes the sine of twice its state, and a branch that is taken."""
+def test_a_loop_and_a_branch_are_judged_as_nodes(save, node):
     value = helper.make_tensor_value_info
     body = helper.make_graph(
         [
@@ -36,10 +33,7 @@ def loop(save, node):
         node("If", ["yes"], ["y"], name="/if", then_branch=branch, else_branch=other),
     ]
     constants = {"count": np.int64(4), "yes": np.bool_(True), "two": np.float32(2)}
-    return save(nodes, {"x": [1, 8]}, ["y"], constants)
-
-
-def test_a_loop_and_a_branch_are_judged_as_nodes(loop):
+    loop = save(nodes, {"x": [1, 8]}, ["y"], constants)
     report = nb.inspect(loop)
     assert [(one.key, one.verdict) for one in report.judgements] == [("/loop", "pass"), ("/if", "pass")]
     assert "The nodes inside of /loop, /if were not judged one by one." in report.notes
