@@ -51,6 +51,7 @@ def test_a_mask_that_is_too_wide_is_named_though_its_result_stands_in_the_refere
     programs = [export_program(Masked(count), X) for count in (8, 20)]
     found = parting(programs[0], X, programs[1], X, "eager")[0]
     assert found.tap.name == ":lt"
+    assert found.source.startswith("test_paired_programs.py:")
     assert ":where" not in found.candidates
 
 
