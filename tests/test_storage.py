@@ -21,15 +21,6 @@ def test_what_is_interrupted_leaves_the_old_file_and_nothing_else(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
 
 
-def test_a_folder_is_replaced_whole(tmp_path):
-    for name in ("first", "second"):
-        with atomic(tmp_path / "folder") as draft:
-            draft.mkdir()
-            (draft / name).touch()
-    assert [p.name for p in (tmp_path / "folder").iterdir()] == ["second"]
-    assert [p.name for p in tmp_path.iterdir()] == ["folder"]
-
-
 def test_what_is_replaced_whole_is_ours_or_empty(tmp_path):
     (tmp_path / "ours").mkdir()
     for _ in range(2):

@@ -16,10 +16,8 @@ from kokoro_nb.backends import artefacts
 from kokoro_nb.backends.artefacts import FileBackend, artefact_folder, give_back_memory
 from kokoro_nb.backends.base import META, Failure, on_rung
 from kokoro_nb.backends.exported import export_program
-from kokoro_nb.backends.taps import TAPS, TapMap, read_taps, write_taps
 from kokoro_nb.errors import InputError
 from kokoro_nb.storage import read_json, write_json
-from kokoro_nb.traces.trace import Operator
 
 
 class Doubled(nn.Module):
@@ -193,26 +191,3 @@ def test_freed_memory_goes_back_to_the_system():
     give_back_memory()
     assert before - psutil.Process().memory_info().rss > 0.9 * 4000 * 100_000
     assert len(last) == 100_000, "what lies above the freed memory, and kept it"
-
-
-OPERATORS = (
-    Operator("encoder:split", "aten.split.Tensor[1]", "encoder", ("input:x", "constant:w"), (1, 2), "float32"),
-    Operator(":sum", "aten.sum.default", "", ("encoder:split",), (), "int64"),
-)
-
-
-@pytest.fixture
-def taps():
-    return TapMap(OPERATORS, {"encoder:split": [3, "split_1", -1]})
-
-
-def test_what_is_written_is_read(taps, tmp_path):
-    write_taps(tmp_path / TAPS, taps)
-    assert read_taps(tmp_path) == taps
-
-
-@pytest.mark.parametrize("text", ['{"schema": 0}', "[]"])
-def test_a_damaged_list_of_operators_is_refused(text, tmp_path):
-    (tmp_path / TAPS).write_text(text)
-    with pytest.raises(InputError, match=r"taps\.json .*; export the artefact again"):
-        read_taps(tmp_path)

@@ -17,7 +17,7 @@ from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.failed_operator import failed_line, failed_operator
 from kokoro_nb.backends.ladder import climb, difference
 from kokoro_nb.errors import InputError
-from tests.backends.small import Of, present
+from tests.backends.small import Here, Of, present
 
 X = {"x": torch.linspace(-1, 1, 5)}
 
@@ -26,19 +26,13 @@ DOUBLE = Of(lambda x: x * 2)
 
 
 @dataclass(frozen=True)
-class Drifting:
+class Drifting(Here):
     """A runtime that goes wrong in a way of our choosing: the known-bad control of the ladder."""
 
     name: str = "drifting"
     growth: float = 0.0
     fails_at: int = -1
     load_error: bool = False
-
-    def available(self):
-        return None
-
-    def executes(self):
-        return None
 
     def export(self, module, inputs, folder=None):
         return replace(Eager("eager").export(module, inputs), backend=self.name)

@@ -9,7 +9,7 @@ from kokoro_nb.backends.cuts import Cuts
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.segment import output_of, part, result_nodes, with_outputs
 from kokoro_nb.errors import InputError
-from tests.backends.small import Of, present
+from tests.backends.small import Of, present, results
 
 X = {"x": torch.randn(1, 4, 8, generator=torch.Generator().manual_seed(0)), "z": torch.ones(1, 4)}
 
@@ -39,13 +39,7 @@ def exported():
 @pytest.fixture(scope="module")
 def captured(exported):
     """Every operator's result in the whole."""
-    return _results(exported, X)
-
-
-def _results(exported, inputs):
-    found = {}
-    exported.specification.run(inputs, lambda name, value: found.update({name: value.numpy().copy()}))
-    return found
+    return results(exported, X)
 
 
 def test_a_part_computes_what_the_whole_computes_there(exported, captured):
@@ -83,15 +77,6 @@ def test_a_value_that_lies_turned_in_memory_lies_so_in_the_part(exported, captur
         torch.tensor(np.ascontiguousarray(captured[":relu"])).transpose(1, 2).view(1, 4, -1)
 
 
-@pytest.mark.parametrize("name", ["eager", "onnxruntime", "executorch-portable"])
-def test_backends_take_a_part(name, exported, captured, tmp_path):
-    made, backend = part(exported, [":relu", "conv:conv1d"], [":exp", ":mean", ":add#2"]), present(name)
-    inputs = made.inputs(X, captured)
-    results = made.taken(backend.load(backend.export(made.exported, inputs, tmp_path)).run(inputs))
-    for operator, value in results.items():
-        np.testing.assert_allclose(value, captured[operator], atol=1e-6)  # peak 5, unit in the last place 5e-7
-
-
 def test_what_is_not_in_the_program_is_refused(exported):
     with pytest.raises(InputError, match="no operator ':sine'"):
         part(exported, [], [":sine"])
@@ -122,14 +107,14 @@ def forked():
     return export_program(Forked(), FORKED)
 
 
-@pytest.mark.parametrize("name", ["eager", "onnxruntime", "executorch-portable"])
+@pytest.mark.parametrize("name", ["eager", "onnxruntime"])
 def test_the_results_come_out_beside_the_outputs(name, forked, tmp_path):
     backend = present(name)
     tapped = with_outputs(forked, ["conv:conv1d", ":sin"])
     assert tapped.inputs == forked.inputs
     outputs = backend.load(backend.export(tapped, FORKED, tmp_path)).run(FORKED)
     assert list(outputs) == ["audio", "large", "x", "conv:conv1d", ":sin"]
-    captured = _results(forked, FORKED)
+    captured = results(forked, FORKED)
     for operator in ("conv:conv1d", ":sin"):
         np.testing.assert_allclose(outputs[operator], captured[operator], atol=1e-6)
     np.testing.assert_allclose(outputs["audio"], captured[":exp"], atol=1e-6)
@@ -162,12 +147,8 @@ def _net(x):
     return y.relu(), torch.exp(x).topk(2).values.neg()
 
 
-@pytest.fixture(scope="module")
-def cuts():
-    return Cuts(export_program(Of(_net), {"x": torch.ones(1, 4, 8)}))
-
-
-def test_views_and_elements_stay_with_what_they_show(cuts):
+def test_views_and_elements_stay_with_what_they_show():
+    cuts = Cuts(export_program(Of(_net), {"x": torch.ones(1, 4, 8)}))
     units = [cuts.names(unit, unit + 1) for unit in range(len(cuts))]
     assert units == [
         (":exp", ":split", ":split#2"),

@@ -1,13 +1,9 @@
-import pytest
-
 from kokoro_nb.__main__ import main
 from kokoro_nb.benchmarks import suite
 from kokoro_nb.benchmarks.suite import BenchmarkOptions, BenchmarkTable
 
 
-@pytest.fixture
-def requested(monkeypatch):
-    """What was to be measured; nothing is."""
+def test_it_measures_what_was_requested(capsys, monkeypatch):
     seen = []
 
     def pretend(suites, options):
@@ -16,14 +12,10 @@ def requested(monkeypatch):
         return "narrow (random)", {"decoders": [BenchmarkTable("Decoder, 1 s", [row], {"tvm": "It is not here."})]}
 
     monkeypatch.setattr(suite, "run", pretend)
-    return seen
-
-
-def test_it_measures_what_was_requested(requested, capsys):
     given = ["bench", "--suite", "decoders", "--weights", "narrow", "--seconds", "1", "10", "--rounds", "3"]
     assert main([*given, "--backends", "onnxruntime", "tvm"]) == 0
     options = BenchmarkOptions("narrow", [1.0, 10.0], ["onnxruntime", "tvm"], 3)
-    assert requested == [(["decoders"], options)]
+    assert seen == [(["decoders"], options)]
     output = capsys.readouterr().out
     assert "Decoder, 1 s" in output
     assert output.endswith("skipped tvm: It is not here.\n")

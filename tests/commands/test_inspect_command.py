@@ -1,13 +1,13 @@
 """`kokoro-nb inspect`: exit status, and a module to compare with."""
 
 import numpy as np
-import onnx
 import pytest
-from onnx import helper, numpy_helper
+from onnx import helper
 
 from kokoro_nb.__main__ import main
 from kokoro_nb.studies.record_differences import compare_records
 from kokoro_nb.traces.record import read_record
+from tests.corpus.onnx_files import saved
 
 MODULE = """
 import torch
@@ -25,15 +25,7 @@ def example():
 def gain(tmp_path):
     """Write a file that multiplies by 3 and takes the exponential, and a module that multiplies by 2."""
     nodes = [helper.make_node("Mul", ["x", "k"], ["m"], name="/gain"), helper.make_node("Exp", ["m"], ["y"])]
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", 1, [3, 4])],
-        [helper.make_tensor_value_info("y", 1, None)],
-        [numpy_helper.from_array(np.float32(3), "k")],
-    )
-    opsets = [helper.make_opsetid("", 18)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), tmp_path / "gain.onnx")
+    saved(tmp_path / "gain.onnx", nodes, {"x": (1, [3, 4])}, {"y": (1, None)}, {"k": np.float32(3)})
     (tmp_path / "voice.py").write_text(MODULE)
     return tmp_path
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection import inspect
+from tests.corpus.onnx_files import saved
 
 SECONDS, MEMORY = 60, 6 * 10**9  # that one inspection may take; bytes of data, with what was there when it was begun
 BOMB, HUGE, CHUNK = 8 * 2**30, 2**40, 2**24  # bytes that kilobytes become when unpacked; elements, or bytes; bytes
@@ -111,24 +112,14 @@ def _chain(nodes, constants=None, shape=(2, 4)):
     """Return a damage that writes other nodes, whose values are v0, v1, ..., instead."""
 
     def damage(path):
-        import onnx
-        from onnx import helper, numpy_helper
+        from onnx import helper
 
         made = [
             helper.make_node(kind, reads, [f"v{k}"], name=f"/{k}/{kind}", **more)
             for k, (kind, reads, more) in enumerate(nodes() if callable(nodes) else nodes)
         ]
-        last = f"v{len(made) - 1}"
-        graph = helper.make_graph(
-            [*made, helper.make_node("ReduceMax", [last], ["y"], name="/max", keepdims=0)],
-            "main_graph",
-            [helper.make_tensor_value_info("x", 1, list(shape))],
-            [helper.make_tensor_value_info("y", 1, [])],
-            [numpy_helper.from_array(np.asarray(array), name) for name, array in (constants or {}).items()],
-        )
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
-        onnx.save(model, path)
-        return path
+        made.append(helper.make_node("ReduceMax", [f"v{len(made) - 1}"], ["y"], name="/max", keepdims=0))
+        return saved(path, made, {"x": (1, list(shape))}, {"y": (1, [])}, constants)
 
     return damage
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from kokoro_nb.inspection import inspect, onnx_model
 from tests.corpus import forms, programs
+from tests.corpus.onnx_files import saved
 
 _ROOM = tempfile.TemporaryDirectory()
 LOUDER = 2.4  # what a converter that cuts 24000 at 10000 makes of a pitch
@@ -191,8 +192,7 @@ INPUTS = {"nan_input": np.nan, "infinite_input": np.inf}
 
 
 def _saved(path, chain, dtype):
-    import onnx
-    from onnx import helper, numpy_helper
+    from onnx import helper
 
     nodes, constants, last = [], {}, "x"
     for k, (kind, *others) in enumerate(chain):
@@ -205,15 +205,7 @@ def _saved(path, chain, dtype):
         nodes.append(helper.make_node(kind, reads, [f"v{k}"], name=f"/{k}/{kind}"))
         last = f"v{k}"
     number = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    graph = helper.make_graph(
-        nodes,
-        "main_graph",
-        [helper.make_tensor_value_info("x", number, SHAPE)],
-        [helper.make_tensor_value_info(last, number, None)],
-        [numpy_helper.from_array(array, name) for name, array in constants.items()],
-    )
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), path)
-    return path
+    return saved(path, nodes, {"x": (number, SHAPE)}, {last: (number, None)}, constants)
 
 
 @contextmanager

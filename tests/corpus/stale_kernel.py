@@ -13,6 +13,7 @@ from kokoro_nb.backends.base import Artifact, Failure
 from kokoro_nb.backends.exported import as_exported
 from kokoro_nb.backends.signature import checked
 from kokoro_nb.traces.trace import Recorder, chosen
+from tests.backends.small import Here
 
 
 class AccumulatingNorm:
@@ -30,15 +31,10 @@ class AccumulatingNorm:
 
 
 @dataclass(frozen=True)
-class StaleKernel:
+class StaleKernel(Here):
     """The backend."""
 
     name: str = "executorch-0.7-norm"
-
-    def available(self):
-        return None
-
-    executes = available
 
     def graph(self, exported):
         return None

@@ -2,6 +2,7 @@ import pytest
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.faults import generate, possible
+from tests.backends.small import Of
 from tests.faults.other_kinds import KINDS
 
 
@@ -21,11 +22,7 @@ def test_places_on_constants_alone_are_left_out():
 
     from kokoro_nb.backends.exported import export_program
 
-    class Window(torch.nn.Module):
-        def forward(self, x):
-            return x * torch.ones(3).sin()
-
-    exported = export_program(Window(), {"x": torch.ones(3)})
+    exported = export_program(Of(lambda x: x * torch.ones(3).sin()), {"x": torch.ones(3)})
     assert ":sin" in {operator.name for operator in exported.specification.operators}
     assert possible(exported.specification, ["scaled"]) == {"scaled": (":mul",)}
 

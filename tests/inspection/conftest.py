@@ -1,11 +1,10 @@
 """Small ONNX files that the tests of this room make themselves."""
 
-import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 from kokoro_nb.inspection import onnx_model
+from tests.corpus.onnx_files import saved
 from tests.inspection import quantised_files
 
 FLOATS = {"float32": TensorProto.FLOAT, "float16": TensorProto.FLOAT16, "float64": TensorProto.DOUBLE}
@@ -16,18 +15,9 @@ def save(tmp_path):
     """Return a function that writes nodes, inputs (name -> shape) and constants as a file and returns its path."""
 
     def write(nodes, inputs, outputs, constants=None, dtype="float32", opset=18, name="model.onnx", **types):
-        kinds = {one: types.get(one, FLOATS[dtype]) for one in inputs}
-        graph = helper.make_graph(
-            nodes,
-            "main_graph",
-            [helper.make_tensor_value_info(one, kinds[one], shape) for one, shape in inputs.items()],
-            [helper.make_tensor_value_info(one, types.get(one, FLOATS[dtype]), None) for one in outputs],
-            [numpy_helper.from_array(np.asarray(array), one) for one, array in (constants or {}).items()],
-        )
-        opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
-        path = tmp_path / name
-        onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), path)
-        return path
+        shapes = (inputs, dict.fromkeys(outputs))
+        ends = ({one: (types.get(one, FLOATS[dtype]), shape) for one, shape in some.items()} for some in shapes)
+        return saved(tmp_path / name, nodes, *ends, constants, opset, "com.microsoft")
 
     return write
 

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
+
+from tests.corpus.onnx_files import saved
 
 FORMS = ("qdq", "qoperator", "dynamic", "bits")
 SHAPE = (1, 16, 64)
@@ -47,21 +49,13 @@ def write(folder):
         nodes += [make("Tanh", [f"c{k}"], [f"t{k}"], name=f"tanh{k}")]
         last = f"t{k}"
     nodes += [make("MatMul", [last, "w3"], ["y"], name="matmul")]
-    graph = helper.make_graph(
-        nodes,
-        "net",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, SHAPE)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, SHAPE)],
-        [numpy_helper.from_array(array, name) for name, array in weights().items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-    float_file = folder / "float.onnx"
-    onnx.save(model, float_file)
+    ends = {"x": (TensorProto.FLOAT, SHAPE)}, {"y": (TensorProto.FLOAT, SHAPE)}
+    float_file = saved(folder / "float.onnx", nodes, *ends, weights(), opset=21)
     for name, form in (("qdq", QuantFormat.QDQ), ("qoperator", QuantFormat.QOperator)):
         options = {"quant_format": form, "weight_type": QuantType.QInt8, "per_channel": name == "qdq"}
         quantize_static(float_file, folder / f"{name}.onnx", Reader(), **options)
     quantize_dynamic(float_file, folder / "dynamic.onnx")
-    four = MatMulNBitsQuantizer(model, bits=4, block_size=16, is_symmetric=True)
+    four = MatMulNBitsQuantizer(onnx.load(float_file), bits=4, block_size=16, is_symmetric=True)
     four.process()
     four.model.save_model_to_file(str(folder / "bits.onnx"))
     return folder

@@ -94,15 +94,6 @@ def test_words_that_are_no_time_and_no_inputs_are_reported(healthy, tmp_path, ca
     assert "numpy.savez" in capsys.readouterr().err
 
 
-def test_the_exit_status_says_what_was_found(healthy, save, node, capsys):
-    assert main(["inspect", str(healthy)]) == 0
-    path = save(
-        [node("Sub", ["x", "x"], ["z"]), node("Div", ["z", "z"], ["y"], name="/d")], {"x": [2]}, ["y"], name="b.onnx"
-    )
-    assert main(["inspect", str(path)]) == 1
-    assert "/d (Div)" in capsys.readouterr().out
-
-
 def test_a_function_of_the_file_is_written_out(tmp_path, node):
     function = helper.make_function(
         "own", "Twice", ["a"], ["b"], [node("Add", ["a", "a"], ["b"])], [helper.make_opsetid("", 18)]

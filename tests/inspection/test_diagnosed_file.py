@@ -1,10 +1,9 @@
 """A file that somebody else exported, diagnosed beside its module."""
 
 import numpy as np
-import onnx
 import pytest
 import torch
-from onnx import helper, numpy_helper
+from onnx import helper
 from torch import nn
 
 from kokoro_nb.backends import backend
@@ -13,6 +12,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection import diagnose
 from tests.backends.small import Of
 from tests.corpus import forms
+from tests.corpus.onnx_files import saved
 
 INPUTS = {"x": torch.randn(1, 4, 24, generator=torch.Generator().manual_seed(0))}
 
@@ -130,11 +130,8 @@ def test_where_no_value_of_the_file_is_near_the_operator_is_named_by_where_the_t
         helper.make_node("Tanh", ["m"], ["y"], name="/tanh"),
     ]
     constants = {"w": weights["first.weight"], "b": weights["first.bias"], "g": weights["gain"], "axis": np.array([-1])}
-    ends = [helper.make_tensor_value_info(name, 1, shape) for name, shape in (("x", [1, 4, 24]), ("y", [1, 8, 24]))]
-    held = [numpy_helper.from_array(one, name) for name, one in constants.items()]
-    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], held)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), tmp_path / "m.onnx")
-    found = diagnose(module, INPUTS, "onnxruntime", artefact=tmp_path / "m.onnx")
+    file = saved(tmp_path / "m.onnx", nodes, {"x": (1, [1, 4, 24])}, {"y": (1, [1, 8, 24])}, constants)
+    found = diagnose(module, INPUTS, "onnxruntime", artefact=file)
     assert found.exit_status == 1
     assert found.first.tap.name == ":rms_norm"
     assert found.first.mechanism.name in ("operator lowered as another", "changed scale")

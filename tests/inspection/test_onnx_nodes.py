@@ -6,16 +6,11 @@ import pytest
 from kokoro_nb.inspection.onnx_model import nodes_of
 
 
-@pytest.fixture
-def odd_names(save, node):
-    """A file with unnamed nodes, three of one name and one whose name is there and empty."""
+def test_ids_are_those_of_the_adapter(save, node):
     names = (None, "same", "same", None, "", "same")
     nodes = [node("Neg", [f"v{k}"], [f"v{k + 1}"], name=name) for k, name in enumerate(names)]
     nodes[4].name = ""
-    return save(nodes, {"v0": [3]}, ["v6"])
-
-
-def test_ids_are_those_of_the_adapter(odd_names):
+    odd_names = save(nodes, {"v0": [3]}, ["v6"])
     ir = pytest.importorskip("onnx_ir")
     from onnx_ir.passes.common import NameFixPass
 

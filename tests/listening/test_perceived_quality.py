@@ -1,4 +1,4 @@
-"""The judges of quality: the reference is best, every control is worse, and NaN is nothing."""
+"""The judges of quality: the reference is best, a shift and a level are no fault, and NaN is nothing."""
 
 import numpy as np
 import pytest
@@ -28,20 +28,6 @@ def test_a_shift_and_a_level_are_no_fault(y):
     assert found.late == 100
     assert found.pesq > 4.5
     assert found.stoi > 0.999
-
-
-@pytest.mark.parametrize("fault", ["noise", "backwards", "clipped", "dropped"])
-def test_every_control_is_worse(y, fault):
-    peak, level = np.abs(y).max(), np.std(y)
-    bad = {
-        "noise": y + np.random.default_rng(0).normal(0, level, y.size),
-        "backwards": y[::-1],
-        "clipped": np.clip(y, -0.05 * peak, 0.05 * peak),
-        "dropped": y * (np.arange(y.size) // 2400 % 2),
-    }[fault]
-    found = perceived_quality(y, bad, SR)
-    assert found.pesq < 4
-    assert found.stoi < 0.95
 
 
 def test_what_cannot_be_judged_says_why(y):

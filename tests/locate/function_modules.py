@@ -1,10 +1,7 @@
-"""A function as a module, and a backend that a test needs."""
+"""A function as a module, and the first operator that is wrong."""
 
-import pytest
 from torch import nn
 
-from kokoro_nb.backends import BACKENDS
-from kokoro_nb.backends.base import absence
 from kokoro_nb.locate.verdicts import divergences, first_nonfinite
 
 
@@ -23,9 +20,3 @@ class Function(nn.Module):
 
     def forward(self, x, w=None):
         return self.function(x) if w is None else self.function(x, w)
-
-
-def here(name):
-    """Return the name of a backend, or skip the test that asks for it."""
-    reason = absence(BACKENDS[name])
-    return name if reason is None else pytest.skip(reason)

@@ -14,6 +14,7 @@ from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.faults import Fault, plant
 from kokoro_nb.locate.bisection import bisect
+from tests.backends.small import Here, Of
 
 X = {"x": torch.randn(1, 4, 16, generator=torch.Generator().manual_seed(0))}
 EAGER = BACKENDS["eager"]
@@ -81,15 +82,8 @@ def test_a_healthy_program_passes_with_one_compilation(exported):
     assert f"moves none by more than {output.bound_of_peak:.2g} of its peak" in search.statement
 
 
-class Normed(nn.Module):
-    """A norm, which takes a factor before it out of the result."""
-
-    def forward(self, x):
-        return F.instance_norm(torch.sin(x) * 3) + x
-
-
 def test_a_program_with_an_error_that_no_output_shows_is_not_called_right():
-    program = export_program(Normed(), X)
+    program = export_program(Of(lambda x: F.instance_norm(torch.sin(x) * 3) + x), X)
     hidden = plant(program, Fault.parse("scaled@:mul"))
     search = bisect(hidden, X, EAGER)
     (output,) = search.outputs
@@ -101,29 +95,19 @@ def test_a_program_with_an_error_that_no_output_shows_is_not_called_right():
 
 
 def test_a_fault_that_changes_nothing_is_no_fault(exported):
-    class Positive(nn.Module):
-        def forward(self, x):
-            return torch.exp(x).abs().sqrt()
-
-    positive = export_program(Positive(), X)
+    positive = export_program(Of(lambda x: torch.exp(x).abs().sqrt()), X)
     hidden = plant(positive, Fault("sign_flip", ":exp"))
     assert bisect(hidden, X, EAGER).verdict == "pass"  # the absolute value undoes it
     assert bisect(plant(positive, Fault("sign_flip", ":abs")), X, EAGER).culprits == (":abs",)
 
 
 @dataclass(frozen=True)
-class Treacherous:
+class Treacherous(Here):
     """A backend that is right unless it gets all of `together` at once; and does not take `refused`."""
 
     together: tuple[str, ...] = ()
     refused: str = ""
     name: str = "treacherous"
-
-    def available(self):
-        return None
-
-    def executes(self):
-        return None
 
     def export(self, module, inputs, folder=None):
         own = module.specification.program.graph.nodes
@@ -195,11 +179,7 @@ def test_a_search_that_was_broken_off_goes_on(exported, tmp_path):
 
 
 def test_non_finite_values_that_are_right_are_no_fault():
-    class Infinite(nn.Module):
-        def forward(self, x):
-            return torch.log(x * 0).exp() + 1 / (x * 0)
-
-    exported = export_program(Infinite(), X)
+    exported = export_program(Of(lambda x: torch.log(x * 0).exp() + 1 / (x * 0)), X)
     assert not np.isfinite(EAGER.load(EAGER.export(exported, X)).run(X)["output"]).any()
     assert bisect(exported, X, EAGER).verdict == "pass"
     assert bisect(plant(exported, Fault("sign_flip", ":log")), X, EAGER).culprits == (":log",)

@@ -21,6 +21,7 @@ from kokoro_nb.inspection import diagnose
 from kokoro_nb.locate.investigation import Subject
 from kokoro_nb.locate.refusal import failed_diagnosis, refused_operator
 from kokoro_nb.patch_registry import needed_patches
+from tests.backends.small import Of
 
 
 class Noisy(nn.Module):
@@ -142,26 +143,19 @@ def test_the_patches_that_a_runtime_needs_are_tried_where_nothing_is_exported(tm
 
 
 def test_operators_wrong_where_they_are_joined_have_a_known_defect_and_a_cure(tmp_path):
-    class Gapped(nn.Module):
-        def forward(self, x):
-            return torch.where(x == x, x, 0.0)
-
     reason = BACKENDS["tvm"].available()
     if reason is not None:
         pytest.skip(reason)
     x = torch.tensor([[1.0, float("nan"), 2.0, -3.0]])
-    found = diagnose(Gapped().eval(), {"x": x}, "tvm", folder=tmp_path, remedies=True)
+    found = diagnose(Of(lambda x: torch.where(x == x, x, 0.0)).eval(), {"x": x}, "tvm", folder=tmp_path, remedies=True)
     assert (found.verdict, found.ranked[0].mechanism.name) == ("fail", "operators joined")
     assert found.ranked[0].mechanism.defect == "tvm_fused_equal"
     assert [(one.name, one.verdict) for one in found.remedies] == [("isnan asked", "pass")]
 
 
 def test_what_is_refused_is_named_on_a_runtime_that_hides_its_operators(tmp_path):
-    class Places(nn.Module):
-        def forward(self, x):
-            return torch.relu(torch.bucketize(x * 2, torch.tensor([0.0, 1.0])) - 1)
-
-    found = diagnose(Places(), {"x": torch.randn(6)}, "executorch-xnnpack", folder=tmp_path)
+    places = Of(lambda x: torch.relu(torch.bucketize(x * 2, torch.tensor([0.0, 1.0])) - 1))
+    found = diagnose(places, {"x": torch.randn(6)}, "executorch-xnnpack", folder=tmp_path)
     assert (found.verdict, found.method, found.first.tap.name) == ("fail", "export", ":bucketize")
 
 

@@ -11,9 +11,7 @@ from kokoro_nb.locate import investigate
 from kokoro_nb.locate.bisection import alone_wrong
 from kokoro_nb.locate.investigation import reference_trace
 from kokoro_nb.locate.local_error import LocalError
-from kokoro_nb.models import stages
-from kokoro_nb.models.patches import EXPORT_PATCHES, patched
-from tests.locate.function_modules import here
+from tests.backends.small import Of, here
 
 
 class Network(nn.Module):
@@ -43,18 +41,6 @@ def reference(exported):
     return reference_trace(exported, X)
 
 
-@pytest.mark.parametrize("name", ["eager", "onnxruntime"])
-def test_a_sound_program_passes(exported, name, tmp_path):
-    found = investigate(exported, X, here(name), folder=tmp_path)
-    assert (found.nonfinite.verdict, found.faults) == ("pass", ())
-    assert found.culprit.tap is None
-    assert found.probe.of_peak == 0
-    assert max(error.ratio for error in found.errors) <= 1
-    row = found.as_dict()
-    assert (row["backend"], row["wrong by themselves"]) == (name, 0)
-    assert row["captured"] + row["not captured"] == len(exported.specification.operators)
-
-
 def test_many_faults_are_each_named_exactly(exported, reference):
     neutral = 0
     for fault in generate(exported.specification, 30, seed=1):
@@ -72,28 +58,6 @@ def test_what_is_not_finite_comes_first(exported, reference):
     planted = plant(plant(exported, Fault("scaled", "conv:conv1d")), Fault("nan_channel", "up:conv_transpose1d"))
     found = investigate(planted, X, "eager", reference)
     assert (found.faults[0].tap.name, found.culprit.tap.name) == ("conv:conv1d", "up:conv_transpose1d")
-
-
-@pytest.fixture(scope="module")
-def decoder(shallow, shallow_case):
-    """The decoder from the excitation's STFT on, 4 frames, as it is exported."""
-    with patched(shallow.model, EXPORT_PATCHES):
-        inputs = stages.from_har_inputs(shallow.model.decoder, shallow_case.decoder_inputs(4))
-        return export_program(stages.FromHarStage(shallow.model.decoder), inputs), inputs
-
-
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("tvm-unfused", "coreml-reference-float32")]
-
-
-@pytest.mark.parametrize("name", ["eager", "onnxruntime", *SLOW])
-def test_no_operator_of_the_real_decoder_is_called_wrong(decoder, name, tmp_path):
-    exported, inputs = decoder
-    found = investigate(exported, inputs, here(name), folder=tmp_path)
-    worst = max(found.errors, key=lambda error: error.ratio)
-    assert len(found.errors) > 500
-    assert worst.ratio <= 1, worst.operator.name
-    assert found.faults == ()
-    assert found.nonfinite.verdict != "fail"
 
 
 def test_an_operator_that_is_compiled_alone_is_judged_in_the_dtype_of_the_runtime():
@@ -120,14 +84,11 @@ def test_an_operator_that_is_compiled_alone_is_judged_in_the_dtype_of_the_runtim
 def test_a_view_at_another_length_than_the_example_s_has_its_shape(tmp_path):
     """ExecuTorch shows the memory of a view, and the example's shape says nothing of another length."""
 
-    class Interleaved(nn.Module):
-        def forward(self, x):
-            return F.conv1d(torch.repeat_interleave(torch.tanh(x), 3, 2), torch.ones(1, 4, 2))
-
     example, longer = ({"x": torch.randn(1, 4, length)} for length in (6, 11))
     shapes = {"x": {2: torch.export.Dim("length", min=2, max=32)}}
     about = {"folder": tmp_path, "dynamic_shapes": shapes, "at": longer}
-    found = diagnose(Interleaved(), example, here("executorch-portable"), **about)
+    interleaved = Of(lambda x: F.conv1d(torch.repeat_interleave(torch.tanh(x), 3, 2), torch.ones(1, 4, 2)))
+    found = diagnose(interleaved, example, here("executorch-portable"), **about)
     assert found.verdict == "pass"
     assert found.investigation.candidate[":repeat_interleave"].value.shape == (1, 4, 33)
 
@@ -135,12 +96,8 @@ def test_a_view_at_another_length_than_the_example_s_has_its_shape(tmp_path):
 def test_what_is_compiled_alone_is_judged_with_its_arguments():
     """Rules that ask for the index of a select found nothing where several operators had been narrowed to one."""
 
-    class Last(nn.Module):
-        def forward(self, x):
-            return torch.tanh(x)[..., -1]
-
     x = {"x": torch.randn(1, 5, 3, generator=torch.Generator().manual_seed(0))}
-    reference = reference_trace(export_program(Last(), x), x)
+    reference = reference_trace(export_program(Of(lambda x: torch.tanh(x)[..., -1]), x), x)
     right, rows = reference.values[":select"], reference.values[":tanh"].reshape(-1)
     given = rows[[0, *range(2, 14, 3)]].reshape(1, 5)  # of each row what stands before it
     error = LocalError(reference[":select"].operator, 1.0, 1.0, np.inf, given != right, given, right, ())

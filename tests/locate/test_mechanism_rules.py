@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-import torch
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate import divergences
@@ -173,18 +172,6 @@ def test_padding_that_leaks_in(causes, place, side):
     found = causes("conv1d.default", np.sin, fault, noise())
     assert (LEAK in found) == bool(side)
     assert not side or found[LEAK].evidence == (f"wrong at the {side} alone: 2 of 32 positions",)
-
-
-def test_an_operator_that_is_computed_as_another(causes):
-    def gelu(x, form="tanh"):
-        return torch.nn.functional.gelu(torch.from_numpy(np.asarray(x)), approximate=form).numpy()
-
-    found = causes("gelu.default", gelu, lambda y: gelu(noise(), "none"), noise())
-    assert found["gelu computed as GELU by erf"].name == "operator lowered as another"
-    found = causes("remainder.Scalar", lambda x: np.mod(x, 1), lambda y: 0 * y, noise())
-    assert found["remainder computed as 0"].explained == 1
-    found = causes("gelu.default", gelu, lambda y: y + 1, noise())
-    assert not [one for one in found.values() if one.name == "operator lowered as another"]
 
 
 SQUARES = "squares beyond the range of float16"

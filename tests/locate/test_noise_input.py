@@ -12,6 +12,7 @@ from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection import diagnose
 from kokoro_nb.locate.remedies import noise_as_input, with_noise_as_input
+from tests.backends.small import Of
 
 X = {"x": torch.ones(1, 4)}
 
@@ -50,11 +51,7 @@ def test_what_a_runtime_cannot_draw_is_cured_and_measured(tmp_path):
 
 
 def test_noise_of_another_function_leaves_the_diagnosis_and_a_cure_that_is_unknown(tmp_path):
-    class Normal(nn.Module):
-        def forward(self, x):
-            return x + torch.randn_like(x).mul(0) + torch.randint(0, 9, (1, 4))
-
-    noisy = export_program(Normal(), X)
+    noisy = export_program(Of(lambda x: x + torch.randn_like(x).mul(0) + torch.randint(0, 9, (1, 4))), X)
     remedy = with_noise_as_input(backend("tvm-unfused"), replace(noisy, module=nn.Identity()), {"input": X["x"]}, None)
     assert remedy.verdict == "unknown"
     assert "no function that draws" in remedy.reason

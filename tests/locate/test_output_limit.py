@@ -27,11 +27,6 @@ def reference():
     return reference_trace(export_program(RunningPhase(), inputs), {"f0": inputs["f0"].numpy()})
 
 
-@pytest.fixture(scope="module")
-def exact(reference):
-    return reference.meaning.run(reference.inputs, double=True)
-
-
 def found(reference, output, **options):
     """Return verdict and limit for this output in float32, the operators' bounds known."""
     error, limits = output_error(reference, {"output": output}, ["float32"], explained_errors(reference), **options)
@@ -104,7 +99,8 @@ def test_only_of_float32_and_finer_roundings_on_the_way_raise_a_limit(reference,
     assert output_error(reference, wrong, [dtype], sine)[1]["output"].value == plain, "what is not finite needs none"
 
 
-def test_the_floor_is_that_of_float32_whichever_of_the_two_the_reference_is(reference, exact):
+def test_the_floor_is_that_of_float32_whichever_of_the_two_the_reference_is(reference):
+    exact = reference.meaning.run(reference.inputs, double=True)
     outputs = {"output": reference.outputs["output"]}
     _, limits = output_error(reference, outputs, ["float32"])
     double = replace(reference, backend="eager-float64", outputs={"output": exact["output"]})

@@ -10,6 +10,7 @@ from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection import diagnose
 from kokoro_nb.locate.paired_programs import parting
+from tests.backends.small import Of
 
 X = {"x": torch.randn(1, 4, 24, generator=torch.Generator().manual_seed(0)) + 1}
 
@@ -26,16 +27,6 @@ class WrittenOut(nn.Module):
         return centred * torch.rsqrt((centred * centred).mean(-1, keepdim=True) + 1e-5) * 2
 
 
-class Louder(nn.Module):
-    def forward(self, x):
-        return F.instance_norm(torch.sin(x)) * 2 * 1.5
-
-
-class Pair(nn.Module):
-    def forward(self, x):
-        return x, x
-
-
 def _parting(candidate, inputs=X):
     programs = (export_program(Normed(), X), export_program(candidate, inputs))
     return parting(programs[0], X, programs[1], inputs, "eager")
@@ -45,23 +36,6 @@ def test_a_harmless_rewriting_comes_together_again():
     culprit, output = _parting(WrittenOut())
     assert culprit is None
     assert output.of_peak < 1e-12
-
-
-def test_padding_that_a_norm_counts_is_named():
-    culprit, output = _parting(Normed(), {"x": F.pad(X["x"], (0, 40))})
-    assert culprit.tap.name == ":instance_norm"
-    assert culprit.mechanism.name == "padding leaking through statistics"
-    text = "right with mean and deviation of the first 24 of 64 positions, to 100 %"
-    assert culprit.mechanism.evidence == (text,)
-    assert culprit.source.startswith("test_paired_programs.py:")
-    assert output.of_peak > 0.1
-
-
-def test_an_output_that_is_scaled_is_named_and_so_is_the_factor():
-    culprit, output = _parting(Louder())
-    assert culprit.tap.name == ":mul#2"
-    assert culprit.mechanism.statement == "a factor of 1.5"
-    assert output.of_peak == pytest.approx(0.5, rel=1e-3)
 
 
 def test_a_mask_that_is_too_wide_is_named_though_its_result_stands_in_the_reference_unmasked():
@@ -77,24 +51,17 @@ def test_a_mask_that_is_too_wide_is_named_though_its_result_stands_in_the_refere
     programs = [export_program(Masked(count), X) for count in (8, 20)]
     found = parting(programs[0], X, programs[1], X, "eager")[0]
     assert found.tap.name == ":lt"
+    assert found.source.startswith("test_paired_programs.py:")
     assert ":where" not in found.candidates
 
 
 def test_a_shift_is_named_and_how_far_it_is():
-    class Late(nn.Module):
-        def forward(self, x):
-            return F.instance_norm(torch.sin(x)).roll(3, -1) * 2
-
-    mechanism = _parting(Late())[0].mechanism
+    mechanism = _parting(Of(lambda x: F.instance_norm(torch.sin(x)).roll(3, -1) * 2))[0].mechanism
     assert (mechanism.name, mechanism.statement) == ("changed layout or shift", "3 positions later")
 
 
 def test_nan_of_a_rewriting_stays_nan():
-    class Lost(nn.Module):
-        def forward(self, x):
-            return F.instance_norm(torch.sin(x)) * 2 * torch.where(x > 2, torch.nan, 1.0)
-
-    culprit, output = _parting(Lost())
+    culprit, output = _parting(Of(lambda x: F.instance_norm(torch.sin(x)) * 2 * torch.where(x > 2, torch.nan, 1.0)))
     assert output.finite < 1
     assert np.isnan(output.of_peak)
     assert culprit is not None
@@ -102,7 +69,7 @@ def test_nan_of_a_rewriting_stays_nan():
 
 def test_other_outputs_are_bad_input():
     with pytest.raises(InputError, match="give a reference with the same outputs"):
-        _parting(Pair())
+        _parting(Of(lambda x: (x, x)))
 
 
 class Turned(nn.Module):

@@ -73,24 +73,6 @@ def test_fewer_than_two_axes_have_no_channels(shape):
     assert found.words.startswith("everywhere" if not shape else "1 of 5 elements, at positions 0 to 0 of 5")
 
 
-@pytest.mark.parametrize("length", [6, 300])
-@pytest.mark.parametrize(("begin", "end"), [(0, 1), (0, 5), (2, 3), (2, 6), (1, 4), (0, 6)])
-def test_the_wrong_positions_are_named_unless_they_are_all(length, begin, end):
-    end += length - 6
-    found = _pattern((3, 2, length), [((1, 1, slice(begin, end)), _noisy)])
-    assert (found.begin, found.end, found.length, found.count) == (begin, end, length, end - begin)
-    where = f", at positions {begin} to {end - 1} of {length} along the last axis" if end - begin < length else ""
-    assert found.words == f"1 of 2 channels partly{where}"
-
-
-@pytest.mark.parametrize("shape", [(4, 300), (1, 300, 2)])
-def test_all_of_many_channels_are_everywhere_and_all_but_one_are_not(shape):
-    assert _pattern(shape, [((slice(None),), _noisy)]).words == "everywhere"
-    found = _pattern(shape, [((slice(None), slice(1, None)), _noisy)])
-    assert (found.whole, found.partly, found.channels) == (tuple(range(1, 300)), (), 300)
-    assert found.words.startswith("299 of 300 channels wholly")
-
-
 def test_one_position_is_not_called_constant_along_time():
     assert _pattern((1, 4, 1), [((0, 1), _raised)]).words == "1 of 4 channels wholly"
     assert _pattern((1, 4, 2), [((0, 1), _raised)]).words.startswith("1 of 4 channels wholly, by the same amount")

@@ -8,11 +8,7 @@ from torch import nn
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.locate import survey as module
 from kokoro_nb.locate.survey import survey
-
-
-class Branches(nn.Module):
-    def forward(self, x):
-        return x if x.sum() > 0 else -x
+from tests.backends.small import Of
 
 
 @pytest.fixture
@@ -37,7 +33,7 @@ def test_rows_hold_the_figures_and_the_floor(inputs, tmp_path):
 
 
 def test_what_falls_is_a_row_with_its_rung_and_error(tmp_path):
-    row = survey(Branches(), {"x": torch.ones(3)}, ["onnxruntime"], folder=tmp_path)[0]
+    row = survey(Of(lambda x: x if x.sum() > 0 else -x), {"x": torch.ones(3)}, ["onnxruntime"], folder=tmp_path)[0]
     assert isinstance(row.climb.failure, Failure)
     assert row.outcome.startswith("failed when exported")
     assert row.verdict == "fail"

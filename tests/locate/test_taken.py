@@ -7,7 +7,8 @@ from torch import nn
 from kokoro_nb.inspection import diagnose, inspect
 from kokoro_nb.locate.tapping import EXTRA_OUTPUTS
 from kokoro_nb.studies.diagnosed_program import own_module
-from tests.locate.function_modules import Function, here
+from tests.backends.small import here
+from tests.locate.function_modules import Function
 
 X = torch.randn(2, 6, 8, generator=torch.Generator().manual_seed(1))
 NAMES = ("onnxruntime", "executorch-portable", "tvm-unfused")
@@ -58,23 +59,20 @@ def test_a_module_is_tried_on_a_copy_and_a_newer_target_is_a_remedy_where_the_er
 
 @pytest.mark.parametrize("name", NAMES)
 def test_outputs_may_be_nested(name):
-    class Nested(nn.Module):
-        def forward(self, x):
-            return x + 1, (x * 2, {"y": x - 1})
-
-    found = diagnose(Nested(), {"x": X}, here(name))
+    found = diagnose(Function(lambda x: (x + 1, (x * 2, {"y": x - 1}))), {"x": X}, here(name))
     assert found.verdict == "pass"
     assert list(found.investigation.history.first) == ["output_0", "output_1_0", "output_1_1_y"]
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16])
-def test_small_integers_go_in(name, dtype):
-    class Scaled(nn.Module):
-        def forward(self, x):
-            return x.float() * 0.5
+def test_small_integers_go_in(name):
+    class Sum(nn.Module):
+        def forward(self, a, b, c):
+            return a.float() * 0.5 + b.float() - c.float()
 
-    assert diagnose(Scaled(), {"x": torch.arange(6, dtype=dtype)}, here(name)).verdict == "pass"
+    dtypes = {"a": torch.int8, "b": torch.uint8, "c": torch.int16}
+    inputs = {key: torch.arange(6, dtype=dtype) for key, dtype in dtypes.items()}
+    assert diagnose(Sum(), inputs, here(name)).verdict == "pass"
 
 
 @pytest.mark.parametrize("name", ["eager", "executorch-portable"])

@@ -3,11 +3,12 @@ import pytest
 import torch
 from torch import nn
 
-from kokoro_nb.backends import BACKENDS, backend
+from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.tapping import BEFORE, EXTRA_OUTPUTS, history, traced, with_extra_outputs
+from tests.backends.small import results
 
 X = {"x": torch.randn(1, 3, 8, generator=torch.Generator().manual_seed(0))}
 
@@ -28,15 +29,12 @@ def exported():
     return export_program(Net(), X)
 
 
-@pytest.fixture(scope="module")
-def expected(exported):
-    found = {}
-    exported.specification.run(X, lambda name, value: found.update({name: value.numpy().copy()}))
-    return found
+COMPILED = pytest.param("aot-inductor", True, marks=pytest.mark.slow)  # compiled for 20 s
 
 
-@pytest.mark.parametrize(("name", "recompiled"), [("eager", False), ("aot-inductor", True), ("onnxruntime", False)])
-def test_every_backend_is_looked_into(name, recompiled, exported, expected, tmp_path):
+@pytest.mark.parametrize(("name", "recompiled"), [("eager", False), COMPILED, ("onnxruntime", False)])
+def test_every_backend_is_looked_into(name, recompiled, exported, tmp_path):
+    expected = results(exported, X)
     if BACKENDS[name].available() is not None:
         pytest.skip(BACKENDS[name].available())
     trace = traced(BACKENDS[name], exported, X, keep="full", folder=tmp_path)
@@ -120,10 +118,3 @@ def test_poison_that_stays_is_seen_after_nan_alone():
     assert found.changes["itself"] == found.changes["itself twice"] == 0
     assert np.isnan(found.changes["NaN in every float"])
     assert "depends on history" in found.statement
-
-
-@pytest.mark.parametrize("name", ["eager", "onnxruntime"])
-def test_real_runtimes_forget(name, tmp_path):
-    runtime, x = backend(name), {"x": torch.randn(1, 3, 16, generator=torch.Generator().manual_seed(0))}
-    program = runtime.load(runtime.export(nn.Conv1d(3, 4, 3).eval(), {"input": x["x"]}, tmp_path))
-    assert not history(program, {"input": x["x"]}).depends

@@ -16,10 +16,8 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.faults import plant
 from kokoro_nb.inspection import diagnose
 from kokoro_nb.locate.diagnosis import card
-from kokoro_nb.locate.investigation import Subject
 from kokoro_nb.locate.trials import (
     FORMS,
-    _in_float32,
     float32_region,
     forms_of,
     in_other_form,
@@ -27,9 +25,9 @@ from kokoro_nb.locate.trials import (
     mixed_precision,
 )
 from kokoro_nb.models.patches import curing
+from tests.backends.small import Here, here
 from tests.corpus.forms import legacy_onnx
 from tests.corpus.programs import phase_of_silence, running_phase
-from tests.locate.function_modules import here
 
 X = torch.randn(2, 8, 12, generator=torch.Generator().manual_seed(0))
 
@@ -206,14 +204,6 @@ def test_what_a_cure_leaves_wrong_is_cured_as_well(tmp_path):
     assert np.isnan(found.remedies[1].error_before)
 
 
-def test_what_is_float32_is_not_tried_in_float32():
-    def phase(x):
-        return torch.sin(torch.cumsum(x, -1) * 1e4)
-
-    subject = Subject(backend("onnxruntime"), exported := export_program(Applied(phase), {"x": X}), exported, {"x": X})
-    assert [*_in_float32(subject, [":cumsum"])] == []
-
-
 class Sung(nn.Module):
     """A norm of a channel that hardly varies, and a phase that the order of a sum moves by more than PyTorch's own."""
 
@@ -238,16 +228,11 @@ def test_a_cure_is_allowed_what_rounding_makes_of_the_output_on_a_runtime(tmp_pa
 
 
 @dataclass(frozen=True)
-class Sick:
+class Sick(Here):
     """A backend that shows no operators, and gives the negative of a program that it is sick of."""
 
     of: Callable[[list[str], set[torch.dtype]], bool]
     name: str = "sick"
-
-    def available(self):
-        return None
-
-    executes = available
 
     def export(self, module, inputs, folder=None):
         nodes = [node for node in module.specification.program.graph.nodes if node.op == "call_function"]

@@ -44,10 +44,6 @@ def _sensitivity(model, case, monkeypatch):
     return {name: 0.0 if p.grad is None else float(p.grad.abs().max()) for name, p in model.named_parameters()}
 
 
-def _dead(sensitivity):
-    return {name for name, value in sensitivity.items() if value < 1e-10}
-
-
 def test_narrow_and_full_have_the_same_module_paths_and_the_package_s_own_forward(narrow, seeded):
     assert seeded.weights.parameters == 81_810_022, "the published size"
     assert 3_000_000 < narrow.weights.parameters <= 4_000_000
@@ -59,7 +55,7 @@ def test_narrow_and_full_have_the_same_module_paths_and_the_package_s_own_forwar
 def test_every_parameter_is_alive_but_those_that_cannot_be(narrow_case, monkeypatch):
     sensitivity = _sensitivity(load_model("narrow").model, narrow_case, monkeypatch)
     assert all(math.isfinite(value) for value in sensitivity.values())
-    dead = {name for name in _dead(sensitivity) if not SOURCE.fullmatch(name)}
+    dead = {name for name, value in sensitivity.items() if value < 1e-10 and not SOURCE.fullmatch(name)}
     listed = {name for name in sensitivity if any(re.fullmatch(pattern, name) for pattern in NO_EFFECT)}
     assert dead == listed
     for pattern in NO_EFFECT:  # no reason outlives what it explains

@@ -5,7 +5,7 @@ import torch
 
 from kokoro_nb.backends.exported import export_program, snapshot
 from kokoro_nb.errors import InputError
-from kokoro_nb.models import model_cuts, noise, stages
+from kokoro_nb.models import noise, stages
 from kokoro_nb.models.case import capture
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.speaking import CompleteStage, complete_inputs
@@ -53,19 +53,6 @@ def test_in_float64_it_is_the_original_model(shallow, shallow_case, in_double):
         audio, _, _ = CompleteStage(model, shallow_case.frames)(**inputs)
         expected = stages.DecoderStage(model.decoder)(**decoder, harmonic_noise=inputs["harmonic_noise"])
         assert _of_peak(audio, expected) < 1e-6
-
-
-def test_the_alignment_is_repeat_interleave():
-    draw = torch.Generator().manual_seed(0)
-    lasting = torch.randint(0, 7, (1, 20), generator=draw)
-    lasting[:, 15:] = 0  # padding
-    features = torch.randn(3, 20, generator=draw)
-    expected = features.repeat_interleave(lasting[0], dim=1)
-    total = expected.shape[1]
-    assert torch.equal(features @ model_cuts.alignment(lasting, total)[0].float(), expected)
-    longer = features @ model_cuts.alignment(lasting, total + 9)[0].float()
-    assert torch.equal(longer, torch.nn.functional.pad(expected, (0, 9)))
-    assert torch.equal(features @ model_cuts.alignment(lasting, total - 9)[0].float(), expected[:, : total - 9])
 
 
 @pytest.mark.parametrize("exact", [False, True])

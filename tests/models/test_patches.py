@@ -12,6 +12,7 @@ from kokoro_nb.models import noise, rewrites
 from kokoro_nb.models.other_layers import PlaneBlock, TwoPassInstanceNorm1d, on_planes, tanh_gelu, tanh_gelu_written_out
 from kokoro_nb.models.padding import of_frames, within
 from kokoro_nb.models.patches import EXPORT_PATCHES, PATCHES, active, patched
+from tests.backends.small import Of
 
 FRAMES = 12
 EVERY = tuple(PATCHES)
@@ -32,15 +33,6 @@ def _assert_as_the_package_made_it(model, keys):
     assert type(model.decoder.encode.norm1.norm) is nn.InstanceNorm1d
     assert list(model.state_dict()) == keys
     assert isinstance(model.decoder.generator.stft, TorchSTFT)
-
-
-def _change(model, case, name):
-    """Return the change that `name` makes to the audio, as a share of the peak, beside the patches that it requires."""
-    with patched(model, PATCHES[name].requires):
-        before = _audio(model, case)
-        with patched(model, (name,)):
-            within = _audio(model, case)
-    return float((within - before).abs().max() / before.abs().max())
 
 
 @pytest.fixture
@@ -78,7 +70,11 @@ def test_nested_patches_undo_themselves_alone(narrow, narrow_case, reference, in
 
 @pytest.mark.parametrize("name", EVERY)
 def test_the_effect_is_what_the_catalogue_allows(narrow, narrow_case, name):
-    change, tolerance = _change(narrow.model, narrow_case, name), PATCHES[name].tolerance
+    with patched(narrow.model, PATCHES[name].requires):
+        before = _audio(narrow.model, narrow_case)
+        with patched(narrow.model, (name,)):
+            change = float((_audio(narrow.model, narrow_case) - before).abs().max() / before.abs().max())
+    tolerance = PATCHES[name].tolerance
     assert change <= tolerance
     if tolerance == float("inf"):  # changes the model on purpose; otherwise the patch would be for nothing
         assert change > 0
@@ -109,35 +105,6 @@ def test_the_inverse_weights_are_copied_in_order(narrow):
         assert stft.weight_backward_real is strided
 
 
-def test_patches_are_named_by_words_too(shallow):
-    with patched(shallow.model, "all but two_pass_norm"):
-        assert set(active()) == {name for name in EXPORT_PATCHES if PATCHES[name].rewrites}
-        assert type(shallow.model.decoder.encode.norm1.norm) is nn.InstanceNorm1d
-    with patched(shallow.model, "all"):
-        assert type(shallow.model.decoder.encode.norm1.norm) is TwoPassInstanceNorm1d
-
-
-REWRITES = {row[:2]: row[2] for patch in PATCHES.values() for row in patch.rewrites}
-
-
-@pytest.fixture
-def no_switch(monkeypatch):
-    """Put every rewrite with switches in the place of its original, with every switch off."""
-    assert not rewrites.ON
-    for (owner, method), function in REWRITES.items():
-        monkeypatch.setattr(owner, method, function)
-
-
-@pytest.fixture
-def stft():
-    """Return the package's transform without complex numbers, at Kokoro's size."""
-    return CustomSTFT(20, 5, 20)
-
-
-def _signal(samples=4000, seed=0):
-    return torch.randn(1, samples, generator=torch.Generator().manual_seed(seed))
-
-
 def _decoded(model, case):
     inputs = case.decoder_inputs(FRAMES)
     with torch.no_grad(), noise.replayed(case.noise(FRAMES)):
@@ -145,16 +112,19 @@ def _decoded(model, case):
 
 
 @pytest.mark.parametrize("stft_kind", ["TorchSTFT", "CustomSTFT"])
-def test_with_no_switch_on_the_decoder_is_the_package_s_bit_for_bit(narrow, narrow_case, request, stft_kind):
+def test_with_no_switch_on_the_decoder_is_the_package_s_bit_for_bit(narrow, narrow_case, monkeypatch, stft_kind):
     with patched(narrow.model, ("custom_stft",) if stft_kind == "CustomSTFT" else ()):
         expected = _decoded(narrow.model, narrow_case)
-        request.getfixturevalue("no_switch")
+        assert not rewrites.ON
+        for owner, method, function in (row for patch in PATCHES.values() for row in patch.rewrites):
+            monkeypatch.setattr(owner, method, function)
         assert torch.equal(_decoded(narrow.model, narrow_case), expected)
 
 
-def test_where_phase_sets_what_boolean_assignment_sets(stft):
+def test_where_phase_sets_what_boolean_assignment_sets():
+    stft = CustomSTFT(20, 5, 20)
     # A constant negative signal: real part below 0, imaginary part 0 at bin 0, where atan2(-0, -1) would be -pi.
-    signal = torch.cat([-torch.ones(1, 200), _signal(200)], dim=1)
+    signal = torch.cat([-torch.ones(1, 200), torch.randn(1, 200, generator=torch.Generator().manual_seed(0))], dim=1)
     expected = stft.transform(signal)
     with patched(stft, ("where_phase",)):
         found = stft.transform(signal)
@@ -173,25 +143,6 @@ def test_signal_noise_is_computed_from_the_harmonics(narrow):
     assert torch.allclose(added, expected, atol=1e-6)
     with torch.no_grad(), patched(narrow.model, ("signal_noise",)):
         assert torch.equal(sines(pitch)[0], mixed)
-
-
-def test_a_norm_written_out_holds_where_a_one_pass_variance_fails():
-    norm = nn.InstanceNorm1d(8, affine=True)
-    nn.init.normal_(norm.weight, 1, 0.1)
-    nn.init.normal_(norm.bias, 0, 0.1)
-    x = 10 + 0.01 * torch.randn(1, 8, 3840, generator=torch.Generator().manual_seed(0))  # nearly constant channels
-    wide = x.double()
-    centred = wide - wide.mean(-1, keepdim=True)
-    expected = centred / torch.sqrt(centred.square().mean(-1, keepdim=True) + norm.eps)
-    expected = expected * norm.weight[:, None].double() + norm.bias[:, None].double()
-    with torch.no_grad(), patched(norm, ("two_pass_norm",)):
-        error = (norm(x) - expected).abs().max()
-    assert error < 5e-3
-    # The control: E[x^2] - E[x]^2 in float32, as TVM lowers it, is off by more than the norm's own output.
-    variance = x.square().mean(-1, keepdim=True) - x.mean(-1, keepdim=True).square()
-    one_pass = (x - x.mean(-1, keepdim=True)) * torch.rsqrt(variance + norm.eps)
-    one_pass = one_pass * norm.weight[:, None] + norm.bias[:, None]
-    assert not (one_pass - expected).abs().max() < 10 * error
 
 
 @pytest.fixture(scope="module")
@@ -250,11 +201,6 @@ def _operators(module):
     return [str(node.target) for node in program.graph.nodes if node.op == "call_function"]
 
 
-class Functional(nn.Module):
-    def forward(self, x):
-        return F.gelu(x, approximate="tanh") + F.gelu(input=x, approximate="tanh")
-
-
 def test_the_formula_is_torch_s_own():
     exact = F.gelu(X.double(), approximate="tanh")
     torch.testing.assert_close(tanh_gelu(X.double()), exact, rtol=0, atol=1e-15)
@@ -262,7 +208,10 @@ def test_the_formula_is_torch_s_own():
     assert (F.gelu(X.double()) - exact).abs().max().item() == pytest.approx(4.73e-4, rel=0.01)
 
 
-@pytest.mark.parametrize("module", [nn.GELU(approximate="tanh"), Functional()], ids=["module", "functional"])
+FUNCTIONAL = Of(lambda x: F.gelu(x, approximate="tanh") + F.gelu(input=x, approximate="tanh"))
+
+
+@pytest.mark.parametrize("module", [nn.GELU(approximate="tanh"), FUNCTIONAL], ids=["module", "functional"])
 def test_programs_exported_inside_hold_the_formula(module):
     assert "aten.gelu.default" in _operators(module)
     with tanh_gelu_written_out():

@@ -8,7 +8,6 @@ import torch
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import model_cuts, noise, stages
-from kokoro_nb.models.kokoro import load_model
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.seven_stages import (
     AlbertStage,
@@ -36,13 +35,6 @@ def inputs(narrow_case):
     return narrow_case.decoder_inputs(FRAMES)
 
 
-@pytest.fixture
-def package_audio(decoder, inputs, narrow_case):
-    """Return what the package's own decoder says on the same noise."""
-    with torch.no_grad(), noise.replayed(narrow_case.noise(FRAMES)):
-        return decoder(*(inputs[name] for name in ("asr", "f0", "n", "s"))).reshape(1, -1)
-
-
 @pytest.fixture(params=[("explicit_noise",), EXPORT_PATCHES], ids=["explicit noise", "export patches"])
 def on(request, narrow):
     """Patch the model, once with what the stages need alone, once with all that an export takes."""
@@ -50,11 +42,13 @@ def on(request, narrow):
         yield request.param
 
 
-def test_the_whole_decoder_is_the_package_s_bit_for_bit(narrow, decoder, inputs, package_audio):
+def test_the_whole_decoder_is_the_package_s_bit_for_bit(narrow, narrow_case, decoder, inputs):
+    with torch.no_grad(), noise.replayed(narrow_case.noise(FRAMES)):
+        expected = decoder(*(inputs[name] for name in ("asr", "f0", "n", "s"))).reshape(1, -1)
     with torch.no_grad(), patched(narrow.model, ("explicit_noise",)):
         audio = stages.DecoderStage(decoder)(**inputs)
     assert audio.shape == (1, 600 * FRAMES)
-    assert torch.equal(audio, package_audio)
+    assert torch.equal(audio, expected)
 
 
 def test_the_parts_put_together_are_the_whole(on, decoder, inputs):
@@ -150,18 +144,6 @@ def test_every_extent_is_how_the_pipelines_own_tensors_grow(narrow, narrow_case)
         assert set(grown) == set(lengths[0]), name
 
 
-def test_every_input_grows_at_its_own_rate(narrow, narrow_case):
-    inputs = narrow_case.decoder_inputs(4) | {"har": torch.ones(1, 22, 481), "length": torch.tensor([4])}
-    wide = widened(inputs, 6, fill=2.0)
-    assert wide["s"] is inputs["s"]
-    assert (wide["harmonic_noise"].shape, wide["har"].shape) == ((1, 3600, 9), (1, 22, 721))
-    assert torch.equal(wide["asr"][..., :4], inputs["asr"])
-    assert (wide["asr"][..., 4:] == 2).all()
-    assert (wide["har"][..., 481:] == 2).all()
-    with torch.no_grad():
-        assert model_cuts.trunk(narrow.model.decoder, *(wide[name] for name in ("asr", "f0", "n", "s"))).shape[2] == 12
-
-
 def test_too_little_room_and_an_unknown_input_are_refused(narrow_case):
     with pytest.raises(InputError, match="'asr' is longer than 3 frames; give more room"):
         widened(narrow_case.decoder_inputs(4), 3)
@@ -172,23 +154,18 @@ def test_too_little_room_and_an_unknown_input_are_refused(narrow_case):
 IDS = (0, 50, 83, 54, 156, 57, 0)
 
 
-@pytest.fixture(scope="module")
-def kokoro():
-    return load_model("narrow")
-
-
 @torch.no_grad()
-def test_both_say_what_one_says_whatever_stands_behind_the_text(kokoro):
+def test_both_say_what_one_says_whatever_stands_behind_the_text(narrow):
     source, room = torch.Generator().manual_seed(1), 10
     voice, speed = 0.3 * torch.randn(1, 256, generator=source), torch.tensor([0.9])
     tokens = torch.full((1, room), 77)
     tokens[0, : len(IDS)] = torch.tensor(IDS)
     mask = torch.arange(room)[None] < len(IDS)
-    with patched(kokoro.model):
-        waveform, duration = TextToAudio(kokoro.model).eval()(tokens[:, : len(IDS)], voice, speed)
-        lasting, d = DurationProgram(kokoro.model).eval()(tokens, mask, voice[:, 128:], speed)
+    with patched(narrow.model):
+        waveform, duration = TextToAudio(narrow.model).eval()(tokens[:, : len(IDS)], voice, speed)
+        lasting, d = DurationProgram(narrow.model).eval()(tokens, mask, voice[:, 128:], speed)
         indices = torch.arange(room).repeat_interleave(lasting)
-        module = SynthesizerProgram(kokoro.model).eval()
+        module = SynthesizerProgram(narrow.model).eval()
         audio = module(tokens, mask, indices, d, voice)
         module.shows_har = True
         again, har = module(tokens, mask, indices, d, voice)
@@ -203,9 +180,9 @@ def test_both_say_what_one_says_whatever_stands_behind_the_text(kokoro):
 
 
 @pytest.fixture(scope="module")
-def chained():
+def chained(narrow):
     """Return what every stage gives, and the durations, features and audio of the model in one, from the same `har`."""
-    model, ids = load_model("narrow").model, torch.tensor([IDS])
+    model, ids = narrow.model, torch.tensor([IDS])
     voice = 0.3 * torch.randn(1, 256, generator=torch.Generator().manual_seed(1))
     timbre, style, speed = voice[:, :128], voice[:, 128:], torch.tensor([0.9])
     generator, mask, values = model.decoder.generator, torch.ones_like(ids, dtype=torch.int32), {}

@@ -6,13 +6,11 @@ from nbformat.v4 import new_code_cell, new_notebook
 from kokoro_nb import cache_keys
 from kokoro_nb.errors import InputError
 from kokoro_nb.reporting import runs
-from kokoro_nb.reporting.run_outcome import outcome
 from kokoro_nb.reporting.runs import (
     RunRecord,
     content_key,
     read_run,
     read_run_or_damage,
-    read_runs,
     reusable,
     write_run,
 )
@@ -53,17 +51,6 @@ def test_a_record_that_leads_out_of_its_folder_is_an_input_error_and_told_as_dam
     found = read_run_or_damage(folder)
     assert (found.notebook, found.status) == ("01_a", "damaged")
     assert reusable(folder, "key") is None
-
-
-def test_what_still_runs_where_nobody_is_at_work_was_abandoned(tmp_path, folder, passed):
-    write_run(folder, replace(passed, status="failed"))
-    assert reusable(folder, "key") is None
-    assert [run.status for run in read_runs(tmp_path)] == ["failed"]
-    write_run(folder, replace(passed, status="running"))
-    assert reusable(folder, "key") is None
-    write_run(tmp_path / "00_b", replace(passed, notebook="00_b"))
-    other, run = read_runs(tmp_path)
-    assert (other.notebook, run.status, run.reason) == ("00_b", "abandoned", outcome("abandoned").reason)
 
 
 def test_the_key_depends_on_cells_tags_parameters_data_package_and_versions_not_on_outputs(monkeypatch, tmp_path):

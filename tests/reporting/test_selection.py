@@ -54,13 +54,6 @@ def test_a_path_and_a_name_of_the_working_directory_go_before_the_projects(folde
         find_notebooks([str(folder / "02_export.ipynb"), "02_export.ipynb"], folder)
 
 
-def test_an_ambiguous_number_is_refused_with_both_paths(folder, own):
-    with pytest.raises(InputError) as refused:
-        find_notebooks(["01"], folder)
-    assert str(folder / "01_patching.ipynb") in str(refused.value)
-    assert str(own / "01_mine.ipynb") in str(refused.value)
-
-
 def test_away_from_any_project_a_path_is_enough(own, monkeypatch):
     monkeypatch.setattr(selection, "PACKAGE", own)
     assert find_notebooks(["01_mine.ipynb"]) == [Path("01_mine.ipynb")]

@@ -43,10 +43,7 @@ def test_commit_marks_changes_and_is_none_outside_git(tmp_path, monkeypatch):
     assert commit() == head[:12] + "-dirty"
 
 
-@pytest.fixture
-def report(monkeypatch):
-    """The doctor's report with stand-ins for the runtimes, which take seconds to import."""
-
+def test_each_part_says_none_or_why_not_as_data_and_as_text(capsys, monkeypatch):
     def stand_in(name, **content):
         module = ModuleType(name)
         vars(module).update(content)
@@ -73,10 +70,7 @@ def report(monkeypatch):
     )
     stand_in("kokoro_nb.models.kokoro", reachable_weights=lambda: {"seeded": None, "hexgrad/Kokoro-82M": "no network"})
     stand_in("kokoro_nb.listening.recogniser", whisper_available=lambda name: f"{name} is not cached")
-    return doctor()
-
-
-def test_each_part_says_none_or_why_not_as_data_and_as_text(report, capsys):
+    report = doctor()
     macos, absent = "Core ML predicts on macOS only.", "TVM is not installed."
     assert report["backends"] == {
         "eager": {"purpose": "the reference", "exports": None, "runs": None},

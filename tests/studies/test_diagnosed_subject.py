@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection import diagnose
 from kokoro_nb.models.patches import EXPORT_PATCHES, chosen_patches
 from kokoro_nb.studies import diagnose as study
 
@@ -23,23 +22,9 @@ def example():
 """
 
 
-@pytest.fixture
-def target(tmp_path):
+def test_inputs_from_a_file_and_what_does_not_fit(tmp_path):
     (tmp_path / "net.py").write_text(SOURCE)
-    return f"{tmp_path / 'net.py'}:example"
-
-
-def test_a_sick_module_is_diagnosed_cured_and_reproduced(target, tmp_path):
-    subject = study.diagnosed_subject(target)
-    found = diagnose(subject.program, subject.inputs, "tvm-unfused", subject.reference, remedies=True)
-    assert found.ranked[0].tap.name == ":instance_norm"
-    assert found.ranked[0].mechanism.name == "one-pass variance"
-    assert found.ranked[0].source == "net.py:7"
-    assert "pass" in [one.verdict for one in found.remedies]
-    assert (found.save_bundle(tmp_path / "bundle") / "repro.py").is_file()
-
-
-def test_inputs_from_a_file_and_what_does_not_fit(target, tmp_path):
+    target = f"{tmp_path / 'net.py'}:example"
     np.savez(tmp_path / "x.npz", x=np.ones((1, 2, 5), np.float32))
     subject = study.diagnosed_subject(target, inputs=str(tmp_path / "x.npz"))
     assert tuple(subject.inputs["x"].shape) == (1, 2, 5)

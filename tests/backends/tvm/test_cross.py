@@ -23,14 +23,10 @@ def _machine(content):
     return content[:4], int.from_bytes(content[at : at + size], "little")
 
 
-def _members(path):
-    with tarfile.open(path) as archive:
-        return {member.name: archive.extractfile(member).read() for member in archive.getmembers()}
-
-
 def _is_for(machine, made):
     assert isinstance(made, Artifact), str(made)
-    members = _members(made.path)
+    with tarfile.open(made.path) as archive:
+        members = {member.name: archive.extractfile(member).read() for member in archive.getmembers()}
     expected = ELF_AARCH64 if machine in ("aarch64-linux", "opencl") else MACHO_ARM64
     assert {_machine(content) for content in members.values()} == {expected}
     files = {p.name for p in made.path.parent.iterdir()}

@@ -72,15 +72,10 @@ def test_without_a_linker_the_reason_is_given(monkeypatch):
 
 
 def test_assertions_of_tvm_itself_are_no_calls_of_the_program(tmp_path):
-    class Coded(nn.Module):
-        def forward(self, x):
-            return nn.functional.one_hot(x, 4).to(torch.float32) * 2
-
-    exported = export_program(Coded(), {"x": torch.tensor([[1, 3, 0]])})
+    given = {"x": torch.tensor([[1, 3, 0]])}
+    exported = export_program(Of(lambda x: nn.functional.one_hot(x, 4).to(torch.float32) * 2), given)
     backend = Tvm("tvm-unfused", fused=False)
-    trace = backend.load(backend.export(exported, {"x": torch.tensor([[1, 3, 0]])}, tmp_path)).trace(
-        {"x": torch.tensor([[1, 3, 0]])}, keep="full"
-    )
+    trace = backend.load(backend.export(exported, given, tmp_path)).trace(given, keep="full")
     np.testing.assert_array_equal(trace.values[":mul"], 2 * np.eye(4, dtype=np.float32)[[[1, 3, 0]]])
 
 

@@ -5,20 +5,9 @@ import torch
 
 import kokoro_nb as nb
 from kokoro_nb.errors import InputError
+from tests.backends.small import Of
 
 pytest.importorskip("coremltools")
-
-
-class Loud(torch.nn.Module):
-    """Overflows float16 in an exponential."""
-
-    def forward(self, x):
-        return torch.exp(torch.abs(x) * 30 + 10) * 1e-6
-
-
-@pytest.fixture(scope="module")
-def loud(mlpackage):
-    return mlpackage(Loud(), torch.full((2, 8), 0.5), "loud")
 
 
 def test_a_healthy_package_passes_and_says_what_executed_it(mlpackage, voice):
@@ -29,7 +18,8 @@ def test_a_healthy_package_passes_and_says_what_executed_it(mlpackage, voice):
     assert {one.worst.dtype for one in report.judgements} == {"float16"}
 
 
-def test_an_overflow_is_named_and_the_number_type_blamed_and_coremltools_shows_it(loud, tmp_path):
+def test_an_overflow_is_named_and_the_number_type_blamed_and_coremltools_shows_it(tmp_path, mlpackage):
+    loud = mlpackage(Of(lambda x: torch.exp(torch.abs(x) * 30 + 10) * 1e-6), torch.full((2, 8), 0.5), "loud")
     report = nb.inspect(loud, folder=tmp_path)
     assert (report.first.operator, report.first.blame, report.first.kind) == ("exp", "precision", "nonfinite")
     (script,) = report.scripts  # it was run, and printed that what should be finite is not

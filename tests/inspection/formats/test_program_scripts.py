@@ -11,15 +11,9 @@ import torch
 import kokoro_nb as nb
 from kokoro_nb.inspection.formats import read_program
 from kokoro_nb.inspection.formats.pte_file import PteFile
+from tests.backends.small import Of
 
 SAID = re.compile(r"finite (\S+)%, should be (\S+)%\s+largest error (\S+), in the file (\S+)")
-
-
-class Loud(torch.nn.Module):
-    """Leaves float16 in an exponential."""
-
-    def forward(self, x):
-        return torch.exp(torch.abs(x) * 30 + 10) * 1e-6
 
 
 def _said(path):
@@ -34,7 +28,8 @@ def _said(path):
 
 def test_an_overflow_in_a_pt2_file(tmp_path):
     path = tmp_path / "loud.pt2"
-    torch.export.save(torch.export.export(Loud(), (torch.full((2, 8), 0.5, dtype=torch.float16),)), path)
+    loud = Of(lambda x: torch.exp(torch.abs(x) * 30 + 10) * 1e-6)
+    torch.export.save(torch.export.export(loud, (torch.full((2, 8), 0.5, dtype=torch.float16),)), path)
     report = nb.inspect(path, folder=tmp_path / "out")
     assert (report.first.key, report.first.blame, report.first.kind) == ("exp", "precision", "nonfinite")
     assert _said(report.scripts[0])[:2] == [0.0, 100.0]

@@ -16,13 +16,9 @@ from kokoro_nb.studies.two_stage_npu.spoken_pieces import SpokenPieces
 FAILURE = Failure("onnxruntime", "lowered", "ValueError", "no kernel")
 
 
-@pytest.fixture
-def unexportable(monkeypatch, tmp_path):
+def test_the_record_of_what_fell_stands_in_place_of_the_model(narrow, monkeypatch, tmp_path):
     monkeypatch.setenv("KOKORO_NB_CACHE", str(tmp_path))
     monkeypatch.setattr(export, "export_program", lambda module, inputs: FAILURE)
-
-
-def test_the_record_of_what_fell_stands_in_place_of_the_model(narrow, unexportable):
     assert deliver(narrow, "onnxruntime", "onnxruntime", [""], 12, [1.0]) == (None, FAILURE)
 
 

@@ -10,6 +10,7 @@ from kokoro_nb.studies.validate_steps import validation as module
 from kokoro_nb.studies.validate_steps.step_rows import first_wrong
 from kokoro_nb.studies.validate_steps.validation import follow, phasors, validate_steps, walk
 from kokoro_nb.traces.statistics import compare
+from tests.backends.small import Here
 
 FRAMES = 8  # the first of some 70: the alignment cuts the rest
 ORDER = ["t_en", "encoded", "d", "pred_dur", "alignment", "f0", "n", "asr", "s", "x", "excitation"]
@@ -57,17 +58,11 @@ def test_a_phase_counts_by_how_much_there_is_of_it():
     assert compare(*(phasors(np.array([p, 0.0]), magnitude) for p in (0.0, 0.1))).of_peak == pytest.approx(0.0998, 1e-3)
 
 
-class _Broken:
+class _Broken(Here):
     """A runtime that cannot export what has `parameter` in its forward, and is right otherwise."""
 
     def __init__(self, parameter):
         self.parameter, self.real = parameter, BACKENDS["eager"]
-
-    def available(self):
-        return None
-
-    def executes(self):
-        return None
 
     def export(self, made, inputs, folder=None):
         if self.parameter in inputs:

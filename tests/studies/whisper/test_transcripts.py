@@ -49,16 +49,12 @@ def test_times_are_compared_where_as_many_words_were_heard():
 TEXTS = ("he sleeps often", "susan falls")
 
 
-@pytest.fixture(scope="module")
-def heard():
+def test_an_export_that_says_another_sentence_is_seen():
     own = [speak(text, "en-us", 150).audio for text in TEXTS]
     audio = {PACKAGE: own, "swapped": [np.resize(own[1], own[0].size), np.resize(own[0], own[1].size)]}
     controls = {"backwards (control)": [y[::-1] for y in own]}
     cases = tuple(SimpleNamespace(text=text) for text in TEXTS)
-    return known_sentences(PhraseVersions(cases, audio, own, controls, {}))
-
-
-def test_an_export_that_says_another_sentence_is_seen(heard):
+    heard = known_sentences(PhraseVersions(cases, audio, own, controls, {}))
     assert heard.choices == 50
     assert heard.shares == {PACKAGE: 1.0, "swapped": 0.0, "backwards (control)": 0.0}
     assert heard.understood
