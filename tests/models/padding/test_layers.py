@@ -1,6 +1,3 @@
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
-
 import pytest
 import torch
 from kokoro.istftnet import UpSample1d
@@ -54,27 +51,6 @@ def test_both_directions_of_an_lstm_stop_at_the_end():
     torch.testing.assert_close(naive[..., :4], expected[..., :4])  # the first direction never read it
     error = (naive - expected)[..., 4:].abs().amax(dim=(0, 2))
     assert error[-1] > 3 * error[0] > 0  # the second begins in the padding, and forgets it on its way
-
-
-@torch.no_grad()
-def test_two_threads_do_not_share_a_length():
-    norm, x, together = nn.InstanceNorm1d(1), torch.tensor([[[1.0, 3.0, 9.0, 100.0]]]), Barrier(2, timeout=20)
-    alone = {}
-    for length in (2, 3):
-        with within(norm, Valid(4, torch.tensor([length]))):
-            alone[length] = norm(x)
-
-    def run(length):
-        with torch.no_grad(), within(norm, Valid(4, torch.tensor([length]))):
-            together.wait()
-            found = norm(x)
-            together.wait()
-        return length, found
-
-    with ThreadPoolExecutor(2) as pool:
-        for length, found in pool.map(run, (2, 3)):
-            assert torch.equal(found, alone[length])
-    assert type(norm) is nn.InstanceNorm1d
 
 
 def test_each_rate_has_its_own_buffer_and_its_own_count():
