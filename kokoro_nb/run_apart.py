@@ -1,10 +1,20 @@
 """Python in a process of its own, which may crash, hang or take another interpreter without harm to this one."""
 
+import json
+import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from kokoro_nb.errors import InputError
+
+_LISTING = """
+import importlib.metadata, json
+every = reversed(list(importlib.metadata.distributions()))  # the first on the path is what is imported
+print(json.dumps({one.metadata["Name"]: one.version for one in every}))
+"""
 
 
 @dataclass(frozen=True)
@@ -66,3 +76,18 @@ def run_apart(
     except subprocess.TimeoutExpired as late:
         return ProcessResult(None, *((text or b"").decode(errors="replace") for text in (late.stdout, late.stderr)))
     return ProcessResult(done.returncode, done.stdout, done.stderr)
+
+
+def installed(python: str | Path) -> dict[str, str]:
+    """Return the version of each distribution that an interpreter has, by the name that package tools know (PEP 503).
+
+    Raises
+    ------
+    InputError
+        If it is no interpreter of Python that can be started.
+    """
+    try:
+        found = json.loads(run_apart(["-I", "-c", _LISTING], python, 60).stdout)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{python} is not a Python interpreter that can be started; give bin/python.") from error
+    return {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in found.items()}

@@ -49,9 +49,9 @@ def _probe(arguments: argparse.Namespace) -> int:
         print(f"and read it: kokoro-nb probe {arguments.client} --read FILE.wav")
         return 0
     reading = read_probe(*read_wav(arguments.read))
-    verdict = compare_reading(reading, arguments.client, tuple(arguments.ids), arguments.speed)
-    for row in verdict.table():
+    deviations = compare_reading(reading, arguments.client, tuple(arguments.ids), arguments.speed)
+    for row in reading.table():
         print(f"{row['what']:>10}  {row['as fed']}")
-    for sentence in verdict.deviations:
+    for sentence in deviations:
         print(f"deviation: {sentence}")
-    return int(bool(verdict.deviations))
+    return int(bool(deviations))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def add(commands: Any) -> None:
     """Add the subcommand to what `ArgumentParser.add_subparsers` returned."""
     weights = commands.add_parser("weights", help="account for every key of a checkpoint")
-    weights.add_argument("weights", metavar="W", help="a folder, a .pth, .safetensors or .onnx file, or a hub id")
+    weights.add_argument("weights", metavar="W", help="a folder, a .pth or .safetensors file, or a hub id")
     weights.add_argument("--json", action="store_true", help="every key by name, as JSON")
     weights.set_defaults(command=_weights)
 

@@ -5,7 +5,7 @@ import importlib.metadata
 import pkgutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.defects import cases, repro
@@ -14,14 +14,12 @@ from kokoro_nb.defects.runners import RUNNERS
 from kokoro_nb.errors import InputError
 
 State = Literal["present", "gone", "SKIP"]
-STATES: tuple[State, ...] = get_args(State)
 MEASURED_ON = {  # the versions of the tools to blame in which every defect was measured to be present
     "torch": "2.13.0",
     "executorch": "1.5.1",
     "apache-tvm": "0.27.0.post1",
     "coremltools": "9.0",
     "onnx": "1.23.2",
-    "onnxruntime": "1.31.1",
     "sherpa-onnx": "2.0.1",
 }
 
@@ -62,6 +60,7 @@ class DefectMeasurement:
         """Return the row of a table, with units in its keys."""
         culprit = versions(self.defect.packages[:1])
         row: dict[str, Any] = {
+            "name": self.defect.name,
             "defect": self.defect.title,
             "tool": self.defect.tool,
             "version": "".join(f"{name} {version}" for name, version in culprit.items()),
@@ -79,29 +78,28 @@ class DefectMeasurement:
         return {**row, "control": self.defect.mended_by}
 
 
-def absent(packages: tuple[str, ...]) -> str:
-    """Return the sentence about the first of `packages` (distributions) that is not installed, or an empty one."""
-    for name in packages:
-        try:
-            importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            return f"{name} is not installed; install it with pip install {name}."
-    return ""
-
-
 def versions(packages: tuple[str, ...]) -> dict[str, str]:
     """Return the version of each of `packages` (distributions) that is installed."""
-    return {name: importlib.metadata.version(name) for name in packages if not absent((name,))}
+    found = {}
+    for name in packages:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
 
 
 def measure(defect: Defect) -> DefectMeasurement:
-    """Run both forms of `defect` on what is installed."""
-    lacking = absent(defect.packages)
+    """Run both forms of `defect` on what is installed; what the case itself raises there is the reason of a SKIP."""
+    found = versions(defect.packages)
+    lacking = next((name for name in defect.packages if name not in found), None)
     if lacking:
-        return DefectMeasurement(defect, absent=lacking)
-    run = RUNNERS[defect.runner][-1] if defect.runner else None
-    with quietly():
-        broken, mended = (repro.measure(defect, run, form) for form in (False, True))
+        return DefectMeasurement(defect, absent=f"{lacking} is not installed; install it with pip install {lacking}.")
+    try:
+        with quietly():
+            broken, mended = (repro.measure(defect, RUNNERS.get(defect.runner), form) for form in (False, True))
+    except Exception as error:
+        return DefectMeasurement(defect, absent=f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")
     return DefectMeasurement(defect, broken, mended)
 
 
@@ -123,9 +121,8 @@ def _found() -> Iterator[Defect]:
     """Yield every defect of `cases`: the classes with inputs."""
     for file in pkgutil.iter_modules(cases.__path__):
         module = importlib.import_module(f"{cases.__name__}.{file.name}")
-        for known in vars(module).values():
-            if isinstance(known, type) and issubclass(known, Defect) and hasattr(known, "inputs"):
-                yield known()
+        own = [each for each in vars(module).values() if getattr(each, "__module__", "") == module.__name__]
+        yield from (each() for each in own if isinstance(each, type) and hasattr(each, "inputs"))
 
 
 DEFECTS: tuple[Defect, ...] = tuple(sorted(_found(), key=lambda known: known.name))

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from math import inf, nan
 from typing import Any
 
 import numpy as np
@@ -33,8 +34,8 @@ class ReproCase:
         The one of `RUNNERS` that exports and runs ``broken`` and ``mended``; empty where the tool is called directly.
     inputs : dict
         Tensors by name, in the order in which both forms take them.
-    options : callable
-        The options that the runner gets for either form, of whether it is mended.
+    options : mapping
+        The options that the runner gets.
     """
 
     packages: tuple[str, ...]
@@ -44,7 +45,7 @@ class ReproCase:
     inputs: Mapping[str, Tensor]
     broken: Callable[..., Any]
     mended: Callable[..., Any]
-    options: Callable[[bool], dict[str, bool]] = staticmethod(lambda mended: {})
+    options: Mapping[str, bool] = {}
 
     def right(self, *inputs: Any) -> Any:
         """Return what is right, from inputs in float64; here PyTorch's result of the broken form."""
@@ -64,7 +65,7 @@ class ReproCase:
         """Return what one of the forms gives on these inputs today; `run` is the runner's."""
         if run is None:
             return np.asarray((self.mended if mended else self.broken)(*inputs.values()))
-        return run(self.module(mended), inputs, **self.options(mended))[0]
+        return run(self.module(mended), inputs, **self.options)[0]
 
 
 class Defect(ReproCase):
@@ -139,7 +140,28 @@ class TanhGeluDefect(Defect):
 
     operators = ("gelu",)
     mechanism = "operator lowered as another"
-
+    inputs: Mapping[str, Tensor] = {"x": torch.linspace(-6, 6, 401)}
     concerns = staticmethod(lambda arguments: arguments.get("approximate") == "tanh")
     broken = staticmethod(lambda x: F.gelu(x, approximate="tanh"))
     mended = staticmethod(lambda x: 0.5 * x * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (x + 0.044715 * x * x * x))))
+
+
+class FloorDivisionDefect(Defect):
+    """A tool floors the rounded quotient, where PyTorch takes the remainder away first."""
+
+    operators = ("div", "floor_divide")
+    inputs: Mapping[str, Tensor] = {"x": torch.tensor([1.0, 2.5, 3.5, 0.95]), "y": torch.full((4,), 0.1)}
+    concerns = staticmethod(lambda arguments: arguments.get("rounding_mode", "floor") == "floor")
+    broken = staticmethod(lambda x, y: torch.div(x, y, rounding_mode="floor"))
+    mended = staticmethod(lambda x, y: torch.round((x - torch.fmod(x, y)) / y))
+
+
+class WrittenZeroDefect(Defect):
+    """A tool takes x * 0 for 0, whatever x is."""
+
+    operators = ("mul",)
+    mechanism = "operator lowered as another"
+    inputs: Mapping[str, Tensor] = {"x": torch.tensor([-inf, -1.0, 0.0, 2.0, inf, nan]), "zero": torch.zeros(6)}
+    concerns = staticmethod(lambda arguments: arguments.get("other") == 0)
+    broken = staticmethod(lambda x, zero: x * 0)
+    mended = staticmethod(lambda x, zero: x * zero)

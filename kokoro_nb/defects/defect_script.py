@@ -18,7 +18,6 @@ from kokoro_nb.storage import atomic, require_own
 
 WAITED = 300  # seconds, for a script in a process of its own
 THERE = "The defect is there."  # as `repro.judge` prints it
-_OURS = {"tool", "backends", "operators", "mechanism", "concerns", "whole"}  # of a case, for `catalogue` and `locate`
 _OWN = re.compile(r" \((the patch \w+|models\.[\w.]+)\)")  # a maintainer does not know our names
 _END = """\
 case, run = {case}, {run}
@@ -28,11 +27,7 @@ if __name__ == "__main__":
 
 
 def write_shown(
-    folder: str | Path,
-    script: str,
-    fill: Callable[[Path], object],
-    statuses: Mapping[str, int] | None = None,
-    right: str = "",
+    folder: str | Path, script: str, fill: Callable[[Path], object], statuses: Mapping[str, int], right: str
 ) -> Path:
     """Write a folder whole or not at all, and only if its script, in a process of its own, shows what it should.
 
@@ -44,7 +39,7 @@ def write_shown(
         Name of the script.
     fill : callable
         Writes everything into a folder.
-    statuses : mapping of str to int, optional
+    statuses : mapping of str to int
         Option of the script, or an empty text -> what it has to exit with.
     right : str
         The message where it exits with 0 and should not.
@@ -58,7 +53,7 @@ def write_shown(
     with atomic(folder) as draft:
         draft.mkdir()
         fill(draft)
-        for option, status in (statuses or {}).items():
+        for option, status in statuses.items():
             done = run_apart(["-I", script, *option.split()], seconds=WAITED, folder=draft)
             if done.status == 0 != status:
                 raise InputError(right)
@@ -89,55 +84,30 @@ def script(title: str, runner: str, parts: Sequence[Any], case: str) -> str:
     case : str
         The expression that makes it.
     """
-    run = RUNNERS.get(runner, ())
-    every = (repro.Figure, repro.compare, repro.measure, repro.judge, *run, *parts)
-    end = _END.format(case=case, run=run[-1].__name__ if run else None)
-    return f'"""{title}."""\n\n{bare_source(*every, end=end)}'
-
-
-def bare_source(*parts: Any, end: str) -> str:
-    """Return the source of classes and functions with the imports that it needs, without what only this package reads.
-
-    Parameters
-    ----------
-    *parts : type or callable
-        In the order in which they are to stand.
-    end : str
-        What stands below them.
-    """
-    text = "\n\n\n".join([*(_bare(inspect.getsource(part)) for part in parts), end])
+    run = RUNNERS.get(runner)
+    every = (repro.Figure, repro.compare, repro.measure, repro.judge, *filter(None, [run]), *parts)
+    end = _END.format(case=case, run=run.__name__ if run else None)
+    text = "\n\n\n".join([*(_bare(inspect.getsource(part)) for part in every), end])
     used, found = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}, set()
-    for module in {part.__module__ for part in parts}:
+    for module in {part.__module__ for part in every}:
         for statement in ast.parse(inspect.getsource(import_module(module))).body:
             given = [one for one in getattr(statement, "names", []) if (one.asname or one.name) in used]
             if isinstance(statement, ast.Import):
                 found |= {f"import {ast.unparse(one)}" for one in given}
             elif isinstance(statement, ast.ImportFrom) and not str(statement.module).startswith("kokoro_nb"):
                 found |= {f"from {statement.module} import {one.name}" for one in given}
-    return "\n".join(sorted(found)) + f"\n\n\n{text}"
+    imports = "\n".join(sorted(found))
+    return f'"""{title}."""\n\n{imports}\n\n\n{text}'
 
 
 def _bare(source: str) -> str:
-    """Return the source of a class or a function without docstrings and fields of the catalogue."""
-    kept: dict[int, str | None] = dict(enumerate(re.sub(r"\bDefect\b", "ReproCase", source).splitlines(), 1))
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ClassDef | ast.FunctionDef):
-            gone = [
-                one for one in node.body if _name(one) in _OURS or (one is node.body[0] and ast.get_docstring(node))
-            ]
-            for one in gone:
-                first = [*getattr(one, "decorator_list", []), one][0].lineno
-                kept |= dict.fromkeys(range(first, (one.end_lineno or first) + 1))
-            if len(gone) == len(node.body):
-                kept[gone[0].lineno] = " " * gone[0].col_offset + "pass"
-    text = "\n".join(line for line in kept.values() if line is not None)
-    return re.sub(r"\n{3,}", "\n\n", re.sub(r":\n\n+", ":\n", text)).strip()
-
-
-def _name(statement: ast.stmt) -> str:
-    """Return the name that a statement of a class gives."""
-    target = getattr(statement, "targets", [getattr(statement, "target", None)])[0]
-    return getattr(statement, "name", getattr(target, "id", ""))
+    """Return the source of a class or a function without the docstrings of functions and without our own names."""
+    kept = _OWN.sub("", re.sub(r"\bDefect\b", "ReproCase", source)).splitlines()
+    functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+    told = [node.body[0] for node in functions if ast.get_docstring(node)]
+    for docstring in sorted(told, key=lambda node: node.lineno, reverse=True):
+        del kept[docstring.lineno - 1 : docstring.end_lineno]
+    return "\n".join(kept).strip()
 
 
 def case_parts(defect: Defect) -> list[type]:
@@ -145,9 +115,7 @@ def case_parts(defect: Defect) -> list[type]:
     return [kind for kind in type(defect).__mro__[-2::-1] if kind is not Defect]
 
 
-def report_text(
-    title: str, lead: str, versions: Mapping[str, str], sections: Mapping[str, Sequence[str]], system: str = ""
-) -> str:
+def report_text(title: str, lead: str, versions: Mapping[str, str], sections: Mapping[str, Sequence[str]]) -> str:
     """Return a report in Markdown, as a maintainer reads it.
 
     Parameters
@@ -158,20 +126,16 @@ def report_text(
         Distribution -> version, with which it was measured.
     sections : mapping of str to sequence of str
         Heading -> paragraphs; a heading without any is left out.
-    system : str
-        Version of Python, and the machine; by default those here.
     """
-    here = system or f"{platform.python_version()}, {platform.system()} {platform.machine()}"
     listed = [f"- {name} {version}" for name, version in versions.items()]
-    parts = [f"# {title}", lead, "## Versions", "\n".join([*listed, f"- Python {here}"])]
+    listed.append(f"- Python {platform.python_version()}, {platform.system()} {platform.machine()}")
+    parts = [f"# {title}", lead, "## Versions", "\n".join(listed)]
     for heading, paragraphs in sections.items():
         parts += [f"## {heading}", *paragraphs] if paragraphs else []
     return "\n\n".join(parts) + "\n"
 
 
-def defect_report(
-    defect: Defect, versions: Mapping[str, str], reproduce: Sequence[str], broken: repro.Figure | None, system: str
-) -> str:
+def defect_report(defect: Defect, versions: Mapping[str, str], reproduce: Sequence[str], broken: repro.Figure) -> str:
     """Return the report of a known defect.
 
     Parameters
@@ -181,21 +145,19 @@ def defect_report(
         Distribution -> version, with which it was measured.
     reproduce : sequence of str
         How to see it, by paragraphs.
-    broken : Figure or None
+    broken : Figure
         What was measured.
-    system : str
-        As for `report_text`.
     """
-    share = f"more than {defect.limit:g} of the peak of what is expected"
-    measured = [f"An element is wrong if it is off by {share}, or if only one of the two is NaN or infinite."]
-    if broken is not None:
-        most = f"the one that is most off is {broken.seen} where {broken.expected} is right"
-        measured.insert(0, f"{100 * broken.wrong:.4g} % of the elements are wrong; {most}.")
+    measured = (
+        f"{100 * broken.wrong:.4g} % of the elements are wrong; the one that is most off is {broken.seen} where "
+        f"{broken.expected} is right. An element is wrong if it is off by more than {defect.limit:g} of the peak of "
+        "what is expected, or if only one of the two is NaN or infinite."
+    )
     sections = {
         "To reproduce": reproduce,
-        "Expected and actual": [*measured, *filter(None, [defect.varies])],
+        "Expected and actual": [measured, *filter(None, [defect.varies])],
         "Lines at fault": [f"{defect.where}."],
         "Workaround": [f"Right by the same measure: {_OWN.sub('', defect.mended_by)}."],
         "Related": ["\n".join(f"- {one}" for one in defect.threads) or "No thread about it is known to us."],
     }
-    return report_text(defect.title, defect.cause, versions, sections, system)
+    return report_text(defect.title, defect.cause, versions, sections)

@@ -47,11 +47,10 @@ class FindingCase:
         """Return what is right on the inputs, float64."""
         return self.right.numpy()
 
-    def seen(self, inputs: Mapping[str, torch.Tensor], mended: bool, run: Callable[..., Any] | None) -> np.ndarray:
+    def seen(self, inputs: Mapping[str, torch.Tensor], mended: bool, run: Callable[..., Any]) -> np.ndarray:
         """Return what the runtime computes; mended: what PyTorch computes of the program as it should be."""
-        program = "right.pt2" if mended or run is None else "program.pt2"
-        module = PositionalProgram(torch.export.load(self.folder / program))
-        if mended or run is None:
-            with torch.no_grad():
-                return module(*inputs.values()).numpy()
-        return run(module, inputs)[0]
+        module = PositionalProgram(torch.export.load(self.folder / ("right.pt2" if mended else "program.pt2")))
+        if not mended:
+            return run(module, inputs)[0]
+        with torch.no_grad():
+            return module(*inputs.values()).numpy()

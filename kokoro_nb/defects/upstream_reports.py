@@ -1,85 +1,69 @@
-"""Defects that stand in the newest release that was tried, as reports that can be filed as they are."""
+"""Defects that are there in the installed versions, as reports that can be filed as they are."""
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from kokoro_nb.defects.catalogue import DefectMeasurement, versions
 from kokoro_nb.defects.defect_script import THERE, defect_report, report_script
-from kokoro_nb.defects.environments import NEEDED, PATIENCE, ComparedDefect
+from kokoro_nb.markup import table
 from kokoro_nb.run_apart import run_apart
 from kokoro_nb.storage import atomic, require_own
 
 STATE = "STATE.md"
+PATIENCE = 600.0  # seconds for one script; the slowest takes 20
 MIL = (  # what the reader of a report of the converter has to know
-    "Core ML is not needed: the script converts, and computes with NumPy what each operator of the converted program "
-    "means by the documentation of MIL."
+    "Core ML is not needed: the script converts, and has coremltools itself compute each operator of the converted "
+    "program."
 )
-COLUMNS = (("reproduced",), ("fixed",), ("not applicable", "could not run"))
 
 
-@dataclass(frozen=True)
-class UpstreamReport:
-    """The report of one defect.
+def upstream_report(found: DefectMeasurement) -> tuple[str, str] | None:
+    """Return the report of a defect, in Markdown, and the script that is in it.
 
-    Attributes
-    ----------
-    name : str
-        Of the defect.
-    text, script : str
-        The report in Markdown, and the script that is in it.
-    shown : bool
-        Whether the script showed the defect in a process of its own.
+    None where the defect is not there, or the script, in a process of its own, does not show it.
     """
-
-    name: str
-    text: str
-    script: str
-    shown: bool
-
-
-def upstream_report(compared: ComparedDefect) -> UpstreamReport | None:
-    """Return the report of a defect; None where it does not stand in the newest versions in which it was judged.
-
-    The script is run in the environment with these versions.
-    """
-    place = compared.newest("reproduced")
-    if place is None or compared.advice.startswith("upgrade"):
+    if found.broken is None or found.state != "present":
         return None
-    defect, where = compared.defect, compared.environments[place]
-    script = report_script(defect)
+    defect, script = found.defect, report_script(found.defect)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{defect.name}.py"
         path.write_text(script, encoding="utf-8")
-        done = run_apart(["-I", path], where.python, PATIENCE)
+        done = run_apart(["-I", path], seconds=PATIENCE)
+    if done.status != 1 or THERE not in done.stdout:
+        return None
     reproduce = [
         *([MIL] if defect.runner == "coremltools" else []),
         f"```python\n{script}```",
         "It prints, and ends with 1 while the defect is there and with 0 when it is gone:",
-        f"```\n{(done.stdout or done.stderr[-2000:]).strip()}\n```",
+        f"```\n{done.stdout.strip()}\n```",
     ]
-    versions = where.versions(tuple(dict.fromkeys((*defect.packages, *NEEDED))))
-    system = f"{where.version}, {where.system}"
-    text = defect_report(defect, versions, reproduce, compared.outcomes[place].broken, system)
-    return UpstreamReport(defect.name, text, script, done.status == 1 and THERE in done.stdout)
+    needed = tuple(dict.fromkeys((*defect.packages, "torch", "numpy")))
+    return defect_report(defect, versions(needed), reproduce, found.broken), script
 
 
-def write_reports(compared: Sequence[ComparedDefect], folder: str | Path) -> list[UpstreamReport]:
-    """Write a report for each defect that stands, whole or not at all, and a page with the state of all.
+def brief(found: DefectMeasurement) -> dict[str, str]:
+    """Return the row of a narrow table."""
+    row = found.as_dict()
+    return {key: row[key] for key in ("name", "version", "today", "control")}
+
+
+def write_reports(measured: Sequence[DefectMeasurement], folder: str | Path) -> list[str]:
+    """Write a report for each defect that is there, whole or not at all, and a page with the state of all.
 
     ``NAME.md`` is the report, ``NAME.py`` its script, ``STATE.md`` the page.
 
     Parameters
     ----------
-    compared : sequence of ComparedDefect
-        See `compare_environments`.
+    measured : sequence of DefectMeasurement
     folder : path
         A folder of reports of that name is replaced.
 
     Returns
     -------
-    list of UpstreamReport
-        Those that were written. One whose script does not show the defect by itself is not, and `STATE.md` says so.
+    list of str
+        Names of the defects of which one was written. One whose script does not show the defect by itself is not, and
+        `STATE.md` says so.
 
     Raises
     ------
@@ -87,26 +71,18 @@ def write_reports(compared: Sequence[ComparedDefect], folder: str | Path) -> lis
         If `folder` cannot be written, or holds something else.
     """
     require_own(folder, STATE, "reports", "folder")
-    made = {each.defect.name: upstream_report(each) for each in compared}
+    made, rows = {}, []
+    for found in measured:
+        name, report = found.defect.name, upstream_report(found)
+        if report is not None:
+            made[name] = report
+        written = f"{name}.md" if name in made else "the script fails" if found.state == "present" else ""
+        rows.append({**brief(found), "threads": ", ".join(found.defect.threads), "report": written})
     with atomic(folder) as draft:
         draft.mkdir()
-        shown = [report for report in made.values() if report is not None and report.shown]
-        for report in shown:
-            (draft / f"{report.name}.md").write_text(report.text, encoding="utf-8")
-            (draft / f"{report.name}.py").write_text(report.script, encoding="utf-8")
-        (draft / STATE).write_text(_state(compared, made), encoding="utf-8")
-    return shown
-
-
-def _state(compared: Sequence[ComparedDefect], made: dict[str, UpstreamReport | None]) -> str:
-    heads = ("defect", "reproduced in", "fixed in", "not judged in", "workaround", "threads", "report")
-    rows = [heads, ("---",) * len(heads)]
-    for each in compared:
-        why = [f" ({one.reason})" if one.reason else "" for one in each.outcomes]
-        found = [(one.outcome, *said) for one, *said in zip(each.outcomes, each.labels(), why, strict=True)]
-        by = ["; ".join("".join(said) for outcome, *said in found if outcome in kinds) for kinds in COLUMNS]
-        written = made[each.defect.name]
-        link = "" if written is None else f"[{written.name}.md]({written.name}.md)" if written.shown else "script fails"
-        rows.append((each.defect.title, *by, each.defect.mended_by, ", ".join(each.defect.threads), link))
-    table = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
-    return f"# State of the known defects\n\n{table}\n"
+        for name, (text, script) in made.items():
+            (draft / f"{name}.md").write_text(text, encoding="utf-8")
+            (draft / f"{name}.py").write_text(script, encoding="utf-8")
+        page = f"# State of the known defects\n\n```\n{table(rows).text}\n```\n"
+        (draft / STATE).write_text(page, encoding="utf-8")
+    return list(made)

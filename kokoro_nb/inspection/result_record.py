@@ -22,7 +22,7 @@ from kokoro_nb.inspection.value_types import Arrays, Tell
 from kokoro_nb.locate.culprit import UNKNOWN
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.markup import number
-from kokoro_nb.run_apart import run_apart
+from kokoro_nb.run_apart import installed, run_apart
 from kokoro_nb.storage import digest
 from kokoro_nb.traces.record import SAMPLE, headed, read_record, sketched, sketches_apart
 from kokoro_nb.traces.statistics import of_peak
@@ -148,9 +148,7 @@ def second_runtime(python: str | Path, file: Path) -> str:
     InputError
         If it is no interpreter that can be started, or has not that runtime.
     """
-    from kokoro_nb.defects.environments import environment
-
-    runtime, found = RUNTIMES.get(file.suffix, "coremltools"), environment(python).packages
+    runtime, found = RUNTIMES.get(file.suffix, "coremltools"), installed(python)
     version = next((found[name] for name in sorted(found) if name.split("-")[0] == runtime), None)
     if version is None:
         raise InputError(f"{python} has no {runtime}; give bin/python of an environment that has one.")

@@ -16,11 +16,6 @@ from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.phonemes import G2P, encode, voice_language
 from kokoro_nb.models.weights import Weights
 
-TENSORS = (
-    *("ids", "ref_s", "durations", "d", "t_en", "asr", "f0", "n", "s"),
-    *("initial_phase", "harmonic_noise", "branch_noise", "audio"),
-)
-
 
 @dataclass(frozen=True)
 class Case:
@@ -152,11 +147,10 @@ def capture(kokoro: Kokoro, text: str, voice: str = "", speed: float = 1.0, seed
             for hook in hooks:
                 hook.remove()
         drawn = draws.noise
-    if drawn is None:
-        raise RuntimeError("The model did not reach its decoder.")
+    assert drawn is not None
     seen |= {"ids": phonemes.ids, "ref_s": ref_s, "durations": durations.reshape(-1), "audio": audio.reshape(-1)}
     seen |= {"initial_phase": drawn.initial_phase, "harmonic_noise": drawn.harmonic, "branch_noise": drawn.branch}
-    tensors = {name: seen[name].detach().clone().contiguous() for name in TENSORS}
+    tensors = {name: tensor.detach().clone().contiguous() for name, tensor in seen.items()}
     spoken = voice or kokoro.default_voice
     return Case(text, phonemes.symbols, phonemes.g2p, spoken, float(speed), seed, kokoro.weights, tensors)
 

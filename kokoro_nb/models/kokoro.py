@@ -10,7 +10,6 @@ from kokoro.model import KModel
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import build, full_config, initialise, narrow_config
 from kokoro_nb.models.loading import LoadingReport, build_from, load_state
-from kokoro_nb.models.onnx_weights import load_onnx
 from kokoro_nb.models.weights import MADE_HERE, Weights, hub_file, label_weights, nearest, read_state
 
 HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
@@ -65,8 +64,7 @@ def load_model(weights: str | Path = "seeded", seed: int = 0) -> Kokoro:
         ``seeded``: the full architecture with random weights. ``narrow``: the same classes with fewer channels, random.
         ``mini``: a small voice trained here on espeak-ng's speech, in ``data/`` of the project.
         A hub id such as ``hexgrad/Kokoro-82M``. A folder with ``config.json``, one ``.pth`` or ``.safetensors`` and
-        ``voices/``. A ``.pth`` or ``.safetensors`` file with ``config.json`` beside it. A float ``.onnx`` file that
-        torch exported of a Kokoro; without a ``config.json``, of the published sizes.
+        ``voices/``. A ``.pth`` or ``.safetensors`` file with ``config.json`` beside it.
     seed : int
         Seed of the random weights; not used with others.
 
@@ -85,7 +83,7 @@ def load_model(weights: str | Path = "seeded", seed: int = 0) -> Kokoro:
         return replace(kokoro, language="a", source=name)  # its voices' names are not the published ones
     if Path(name).exists():
         return replace(_load_local(Path(name)), source=str(Path(name).resolve()))
-    if HUB_ID.fullmatch(name) and Path(name).suffix not in (*CHECKPOINTS, ".onnx"):
+    if HUB_ID.fullmatch(name) and Path(name).suffix not in CHECKPOINTS:
         return replace(_load_hub(name), source=name)
     raise InputError(f"There are no weights '{name}': it is no file or folder; use {MADE_HERE}, a path or a hub id.")
 
@@ -122,12 +120,8 @@ def _load_hub(repo: str) -> Kokoro:
 def _load_local(path: Path, name: str = "", origin: str = "local file") -> Kokoro:
     folder = path if path.is_dir() else path.parent
     path = _weight_file(folder) if path.is_dir() else path
-    if path.suffix == ".onnx":
-        model, loading, stored = load_onnx(path)
-        origin = f"recovered from ONNX in {stored}"
-    else:
-        model = build_from(folder / "config.json")
-        loading = load_state(model, read_state(path), path.name)
+    model = build_from(folder / "config.json")
+    loading = load_state(model, read_state(path), path.name)
     voices = {p.stem: p for pattern in ("*.pt", "*.safetensors") for p in sorted((folder / "voices").glob(pattern))}
 
     def voice_file(voice: str) -> Path:
@@ -141,11 +135,8 @@ def _load_local(path: Path, name: str = "", origin: str = "local file") -> Kokor
 
 
 def _weight_file(folder: Path) -> Path:
-    """Return the one checkpoint in a folder; an ONNX file only where nothing else is."""
-    for suffixes in (CHECKPOINTS, (".onnx",)):
-        found = sorted(p for suffix in suffixes for p in folder.glob(f"*{suffix}"))
-        if found:
-            break
+    """Return the one checkpoint in a folder."""
+    found = [path for path in folder.iterdir() if path.suffix in CHECKPOINTS]
     if len(found) != 1:
         raise InputError(
             f"{folder} holds {len(found)} weight files ({', '.join(CHECKPOINTS)}); leave one there, or name the file "

@@ -47,73 +47,43 @@ class LoadingReport:
     ----------
     source : str
         Name of the file.
-    used : tuple of str
-        Keys of the checkpoint that fill a tensor of the model.
-    missing : tuple of str
-        Keys that the model needs and the checkpoint lacks.
-    unexpected : tuple of str
-        Keys that the model has no tensor for.
-    wrong_shape : dict of str to tuple of tuple of int
-        Key -> its shape in the checkpoint, and in the model.
-    not_finite : tuple of str
-        Keys of tensors with NaN or infinity in them.
-    constant : tuple of str
-        Affine parameters of InstanceNorm, which the published checkpoint lacks: they stay at one and zero.
-    superfluous : tuple of str
-        Keys that hold what is the same in every model: BERT's table of position numbers.
-    zero_filters : dict of str to int
-        Convolution with weight norm -> how many of its filters are zero throughout. The norm of such a filter is zero,
-        and weight norm divides by it: NaN. They are loaded as zero times a filter of ones.
+    keys : dict of str to tuple of str
+        Outcome -> keys. ``used`` fill a tensor of the model; ``missing`` are those that the model needs and the
+        checkpoint lacks; for the ``unexpected`` the model has no tensor; then those ``of another shape``, each with
+        its shape and the model's, and ``with NaN or infinity``. ``absent: one and zero`` are affine parameters of
+        InstanceNorm, which the published checkpoint lacks too; ``superfluous`` is BERT's table of position numbers,
+        the same in every model. ``filters of zeros`` names convolutions with weight norm, each with how many of their
+        filters are zero throughout: weight norm divides by the norm of each, so that they are loaded as zero times a
+        filter of ones.
     dtypes : tuple of str
         Of the tensors as stored; all become float32.
-    remarks : tuple of str
-        What else there is to say of a form of file.
     """
 
     source: str
-    used: tuple[str, ...]
-    missing: tuple[str, ...]
-    unexpected: tuple[str, ...]
-    wrong_shape: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]
-    not_finite: tuple[str, ...]
-    constant: tuple[str, ...]
-    superfluous: tuple[str, ...]
-    zero_filters: Mapping[str, int]
+    keys: Mapping[str, tuple[str, ...]]
     dtypes: tuple[str, ...]
-    remarks: tuple[str, ...] = ()
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each outcome that occurs: how many keys, and which."""
-        shapes = [f"{key} {mine}, not {own}" for key, (mine, own) in self.wrong_shape.items()]
-        zeros = [f"{count} of {name}" for name, count in self.zero_filters.items()]
-        outcomes = (
-            ("used", self.used, _parts(self.used)),
-            ("missing", self.missing, self.missing),
-            ("unexpected", self.unexpected, self.unexpected),
-            ("of another shape", shapes, shapes),
-            ("with NaN or infinity", self.not_finite, self.not_finite),
-            ("absent, as in the published checkpoint: one and zero", self.constant, _parts(self.constant)),
-            ("superfluous", self.superfluous, self.superfluous),
-            ("filters of zeros, loaded as zero", zeros, zeros),
-            ("remark", self.remarks, self.remarks),
-        )
-        found = (row for row in outcomes if row[1])
-        return [{"keys": name, "how many": len(keys), "which": ", ".join(which)} for name, keys, which in found]
+        many = {"used", "absent: one and zero"}
+        named = {outcome: _parts(keys) if outcome in many else keys for outcome, keys in self.keys.items()}
+        return [
+            {"keys": outcome, "how many": len(keys), "which": ", ".join(named[outcome])}
+            for outcome, keys in self.keys.items()
+            if keys
+        ]
 
     def sentence(self) -> str:
         """Return what is wrong and how to mend it, ``""`` where the checkpoint fits."""
-        if self.missing or self.unexpected:
-            both = "; ".join(filter(None, (_listed("missing", self.missing), _listed("unexpected", self.unexpected))))
+        wrong = [_listed(word, self.keys[word]) for word in ("missing", "unexpected") if self.keys[word]]
+        if wrong:
             return (
-                f"The weights in {self.source} do not fit the model: {both}; "
+                f"The weights in {self.source} do not fit the model: {'; '.join(wrong)}; "
                 "use the weights and the config.json that belong together."
             )
-        for key, (mine, own) in self.wrong_shape.items():
-            return (
-                f"'{key}' in {self.source} has the shape {mine}, the model needs {own}; "
-                "use the config.json that belongs to the weights."
-            )
-        for key in self.not_finite:
+        for key in self.keys["of another shape"]:
+            return f"{self.source} has another shape of {key}; use the config.json that belongs to the weights."
+        for key in self.keys["with NaN or infinity"]:
             return f"'{key}' in {self.source} holds NaN or infinity; the file is damaged, copy it again."
         return ""
 
@@ -126,7 +96,7 @@ class LoadingError(InputError):
         self.report = report
 
 
-def load_state(model: KModel, state: Mapping[str, Tensor], source: str, remarks: tuple[str, ...] = ()) -> LoadingReport:
+def load_state(model: KModel, state: Mapping[str, Tensor], source: str) -> LoadingReport:
     """Load `state` into `model`, and account for every key.
 
     Only the affine parameters of InstanceNorm may be absent (the published checkpoint has none; they stay at one and
@@ -140,8 +110,6 @@ def load_state(model: KModel, state: Mapping[str, Tensor], source: str, remarks:
         ``part.key`` -> tensor of any float dtype.
     source : str
         Name of the file.
-    remarks : tuple of str
-        For the report.
 
     Raises
     ------
@@ -156,21 +124,20 @@ def load_state(model: KModel, state: Mapping[str, Tensor], source: str, remarks:
         for leaf in ("weight", "bias")
     }
     used = [key for key in state if key in expected and key != POSITION_IDS]
-    shapes = {key: (tuple(state[key].shape), tuple(expected[key].shape)) for key in used}
     zeros = dict(_zero_filters(model, state))
-    report = LoadingReport(
-        source,
-        tuple(used),
-        tuple(sorted(set(expected) - set(state) - optional)),
-        tuple(sorted(set(state) - set(expected) - {POSITION_IDS})),
-        {key: pair for key, pair in shapes.items() if pair[0] != pair[1]},
-        tuple(key for key in used if not torch.isfinite(state[key]).all()),
-        tuple(sorted(optional - set(state))),
-        (POSITION_IDS,) if POSITION_IDS in state else (),
-        {name: int(rows.sum()) for name, rows in zeros.items()},
-        tuple(sorted({str(state[key].dtype).removeprefix("torch.") for key in used})),
-        remarks,
-    )
+    shapes = [(key, tuple(state[key].shape), tuple(expected[key].shape)) for key in used]
+    keys = {
+        "used": used,
+        "missing": sorted(set(expected) - set(state) - optional),
+        "unexpected": sorted(set(state) - set(expected) - {POSITION_IDS}),
+        "of another shape": [f"{key} {mine}, not {own}" for key, mine, own in shapes if mine != own],
+        "with NaN or infinity": [key for key in used if not torch.isfinite(state[key]).all()],
+        "absent: one and zero": sorted(optional - set(state)),
+        "superfluous": [POSITION_IDS] * (POSITION_IDS in state),
+        "filters of zeros": [f"{int(rows.sum())} of {name}" for name, rows in zeros.items()],
+    }
+    dtypes = tuple(sorted({str(state[key].dtype).removeprefix("torch.") for key in used}))
+    report = LoadingReport(source, {outcome: tuple(names) for outcome, names in keys.items()}, dtypes)
     if report.sentence():
         raise LoadingError(report)
     for key in used:
@@ -192,8 +159,6 @@ def _zero_filters(model: KModel, state: Mapping[str, Tensor]) -> Iterator[tuple[
 
 
 def _listed(word: str, keys: tuple[str, ...]) -> str:
-    if not keys:
-        return ""
     more = f" and {len(keys) - 3} more" if len(keys) > 3 else ""
     return f"{word} {', '.join(keys[:3])}{more}"
 

@@ -5,7 +5,6 @@ packed sequences, no writes in place, no indexing with values that the graph its
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import torch
 import torch.nn.functional as F
@@ -15,46 +14,11 @@ from kokoro.model import KModel
 from kokoro.modules import CustomAlbert, DurationEncoder, ProsodyPredictor, TextEncoder
 from torch import Tensor, nn
 
-from kokoro_nb.errors import InputError
 from kokoro_nb.models import noise, rewrites
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
 from kokoro_nb.models.padding import EVERYTHING, Valid, of_frames, within
 
 HIDDEN = -1e4  # added to the attention scores of padding: exp(-1e4) is 0, and float16 holds the number
-
-
-@contextmanager
-def over_text(
-    module: nn.Module, room: int, attention_mask: Tensor | None = None, length: Tensor | None = None
-) -> Iterator[tuple[Valid, Tensor, Tensor]]:
-    """Yield what is valid, where there is a token and where there is none, the last two of shape (1, room), bool.
-
-    Parameters
-    ----------
-    module : torch.nn.Module
-        What runs on the text inside.
-    room : int
-        Tokens that the buffer has room for.
-    attention_mask : torch.Tensor, shape (1, room), int64, optional
-        1 for each token, 0 for padding: hides the padding from attention and zeroes it, but the second direction of
-        each LSTM still begins in it.
-    length : torch.Tensor, shape (1,), int64, optional
-        How many tokens there are: the same in place of the mask, and nothing reads the padding.
-
-    Raises
-    ------
-    InputError
-        If neither is given.
-    """
-    with within(module, Valid(room, length)) as valid:
-        if length is not None:
-            mask, padding = valid.inside(room)[None], valid.outside(room)[None]
-        elif attention_mask is not None:
-            mask = attention_mask > 0
-            padding = torch.logical_not(mask)
-        else:
-            raise InputError("Where the text ends is not known; give its attention_mask or its length.")
-        yield valid, mask, padding
 
 
 def contextual(bert: CustomAlbert, ids: Tensor, mask: Tensor) -> Tensor:
@@ -194,15 +158,21 @@ def predicted(
         Or any module that holds its parts under the names that they have there.
     ids, style, speed
         See `contextual`, `duration_features` and `durations`.
-    mask, length
-        Where the text ends: see `over_text`.
+    mask : torch.Tensor, shape (1, tokens), int64, optional
+        1 for each token, 0 for padding: hides the padding from attention and zeroes it, but the second direction of
+        each LSTM still begins in it.
+    length : torch.Tensor, shape (1,), int64, optional
+        How many tokens there are: the same in place of the mask, and nothing reads the padding.
 
     Returns
     -------
     tuple of torch.Tensor
         (1, tokens) int64, frames; (1, tokens, hidden + 128); (1, hidden, tokens).
     """
-    with over_text(model, ids.shape[1], mask, length) as (_, inside, padding):
+    room = ids.shape[1]
+    with within(model, Valid(room, length)) as valid:
+        inside = valid.inside(room)[None] if mask is None or length is not None else mask > 0
+        padding = torch.logical_not(inside)
         encoded = model.bert_encoder(contextual(model.bert, ids, inside))
         d = duration_features(model.predictor.text_encoder, encoded, style, padding)
         return durations(model.predictor, d, speed, padding), d, text_features(model.text_encoder, ids, padding)

@@ -79,14 +79,33 @@ def of_harmonics(harmonic: torch.Tensor, initial_phase: torch.Tensor | None = No
     return Noise(initial_phase, harmonic, torch.zeros_like(harmonic[..., :1]))
 
 
-class _Replay(TorchFunctionMode):
-    """Answers the model's own calls of `torch.rand` and `torch.randn_like` from a `Noise`."""
+def bank(seed: int, samples: int) -> torch.Tensor:
+    """Draw the noise of the harmonics for `samples` samples, (samples, 9), to be read cyclically."""
+    return torch.randn(samples, HARMONICS, generator=torch.Generator().manual_seed(seed))
 
-    def __init__(self, noise: Noise | None) -> None:
+
+def cyclic(bank: torch.Tensor, samples: int) -> torch.Tensor:
+    """Return as much noise as is needed out of a bank: (1, samples, 9)."""
+    return bank[torch.arange(samples) % bank.shape[0]][None]
+
+
+class replayed(TorchFunctionMode):  # in lower case, as it is used in the place of a function
+    """Run the unpatched model on `noise`: its draws are answered from there, its code stays as it is.
+
+    The attribute `noise` may be set later, when the number of frames is known; until then the model draws its own.
+
+    Raises
+    ------
+    InputError
+        Inside, if the model asks for another number of samples than were drawn.
+    """
+
+    def __init__(self, noise: Noise | None = None) -> None:
         super().__init__()
         self.noise = noise
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Answer `torch.rand` and `torch.randn_like`."""
         if self.noise is None or func not in (torch.rand, torch.randn_like):
             return func(*args, **(kwargs or {}))
         if func is torch.rand:
@@ -96,20 +115,6 @@ class _Replay(TorchFunctionMode):
             asked = f"{given.shape[1]} samples, the model asks for {args[0].shape[1]}"
             raise InputError(f"The noise was drawn for {asked}; draw it for as many frames as `asr` has.")
         return given.to(args[0].dtype)
-
-
-def replayed(noise: Noise | None = None) -> _Replay:
-    """Run the unpatched model on `noise`: its draws are answered from there, its code stays as it is.
-
-    The `noise` of the context that is returned may be set later, when the number of frames is known; until then the
-    model draws its own.
-
-    Raises
-    ------
-    InputError
-        Inside, if the model asks for another number of samples than were drawn.
-    """
-    return _Replay(noise)
 
 
 _given: ContextVar[Noise | None] = ContextVar("noise", default=None)

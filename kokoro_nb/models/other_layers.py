@@ -6,28 +6,21 @@ dimension a tensor is turned there and back, six times in a block. On planes a b
 it ends, as its norms, whose mean is over both axes of a plane, and its Snakes can be computed either way round.
 """
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from threading import Lock
+from contextlib import contextmanager
 from typing import Any
 
-import torch
 import torch.nn.functional as F
 from kokoro.custom_stft import CustomSTFT
 from kokoro.istftnet import AdaIN1d, AdaINResBlock1, TorchSTFT
 from torch import Tensor, nn
 from torch.nn.utils import remove_weight_norm
 from torch.nn.utils.weight_norm import WeightNorm
-from torch.overrides import TorchFunctionMode
 
 from kokoro_nb.models import rewrites
 from kokoro_nb.torch_private import pre_hooks, submodules
 
 Undo = Callable[[], None]
-
-_lock = Lock()
-_held: dict[nn.Module, tuple[type[nn.Module], int]] = {}  # module -> its own class, and how many contexts changed it
 
 
 def change_classes(classes: Mapping[nn.Module, type[nn.Module]]) -> Undo:
@@ -50,26 +43,12 @@ def _putting_back(changed: Sequence[tuple[nn.Module, str, Any]]) -> Undo:
 
 @contextmanager
 def other_classes(classes: Mapping[nn.Module, type[nn.Module]]) -> Iterator[None]:
-    """Make each module one of the class given for it inside; a copy that is made there stays one.
-
-    Contexts that are nested, or of several threads, must give a module the same class, which it keeps until the last
-    of them ends.
-    """
-    with _lock:
-        for module, other in classes.items():
-            own, contexts = _held.get(module, (type(module), 0))
-            _held[module] = own, contexts + 1
-            module.__class__ = other
+    """Make each module one of the class given for it inside; a copy that is made there stays one."""
+    undo = change_classes(classes)
     try:
         yield
     finally:
-        with _lock:
-            for module in classes:
-                own, contexts = _held.pop(module)
-                if contexts > 1:
-                    _held[module] = own, contexts - 1
-                else:
-                    module.__class__ = own
+        undo()
 
 
 def modules_within(module: nn.Module) -> list[nn.Module]:
@@ -241,26 +220,3 @@ def _give(module: nn.Module, values: Mapping[str, Tensor]) -> None:
     for name, one in values.items():
         parameter = one if isinstance(one, nn.Parameter) else nn.Parameter(one, requires_grad=False)
         module.register_parameter(name, parameter)
-
-
-def tanh_gelu_written_out() -> AbstractContextManager:
-    """Compute every ``gelu(approximate="tanh")`` inside by the formula it stands for, `torch.nn.GELU`'s too.
-
-    For exporting under: a program exported inside holds the formula's operators in the place of ``aten.gelu``. Models
-    and PyTorch itself stay as they are.
-    """
-    return _WrittenOut()
-
-
-def tanh_gelu(x: Tensor) -> Tensor:
-    """Return ``x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))``: Hendrycks and Gimpel 2016, equation 3."""
-    inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)
-    return 0.5 * x * (1 + torch.tanh(inner))
-
-
-class _WrittenOut(TorchFunctionMode):
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        if func is F.gelu and kwargs.get("approximate") == "tanh":
-            return tanh_gelu(args[0] if args else kwargs["input"])
-        return func(*args, **kwargs)

@@ -20,27 +20,24 @@ LANGUAGES = {  # first letter of a published voice's name -> espeak's name of th
     "f": "fr-fr",
     "h": "hi",
     "i": "it",
-    "j": "ja",
     "p": "pt-br",
-    "z": "cmn",
 }
-OWN_RULES = {"j": ("Japanese", "misaki[ja]"), "z": ("Chinese", "misaki[zh]")}  # espeak's symbols are not Kokoro's there
-PUBLISHED_VOICE = re.compile(r"(?:^|:)([a-z])[fm]_\w+")
+PUBLISHED_VOICE = re.compile(r"(?:^|:)([abefhijpz])[fm]_\w+")  # Japanese and Chinese, j and z, are not spoken here
 SPACY_MODEL = "en_core_web_sm"
 SILENT = set(';:,.!?—…"()“” ')  # symbols that are in the table and that nobody can hear
 
 
 def voice_language(voice: str) -> str:
-    """Return the language of a voice by its published name: `LANGUAGES`' letter, ``a`` where the name says none.
+    """Return the language of a voice by its published name, a letter as in `LANGUAGES`; ``a`` where the name says none.
 
     >>> voice_language("ff_siwis:0.5,ff_other"), voice_language("voices.bin:bm_lewis"), voice_language("seeded")
     ('f', 'b', 'a')
     """
     found = PUBLISHED_VOICE.search(voice)
-    return found[1] if found and found[1] in LANGUAGES else "a"
+    return found[1] if found else "a"
 
 
-def phonemise(text: str, g2p: G2P = "auto", language: str = "a", *, bopomofo: bool = False) -> tuple[str, str]:
+def phonemise(text: str, g2p: G2P = "auto", language: str = "a") -> tuple[str, str]:
     """Turn text into phonemes.
 
     Parameters
@@ -50,11 +47,9 @@ def phonemise(text: str, g2p: G2P = "auto", language: str = "a", *, bopomofo: bo
     g2p : {"auto", "espeak", "misaki"}
         ``misaki`` is the published model's own and needs spaCy's ``en_core_web_sm`` for English; ``espeak`` works
         anywhere; ``auto`` takes misaki where it can run. Spanish, French, Hindi, Italian and Portuguese are espeak's in
-        misaki too; Japanese and Chinese are misaki's alone.
+        misaki too.
     language : str
         A letter of `LANGUAGES`, as the published voices' names begin with; American English by default.
-    bopomofo : bool
-        Write Chinese in the symbols of the published v1.1, in which English words may stand; those of v1.0 by default.
 
     Returns
     -------
@@ -73,26 +68,13 @@ def phonemise(text: str, g2p: G2P = "auto", language: str = "a", *, bopomofo: bo
     if language not in LANGUAGES:
         known = ", ".join(f"{letter} ({name})" for letter, name in LANGUAGES.items())
         raise InputError(f"There is no language '{language}'; use one of {known}.")
-    if language in OWN_RULES:
-        name, extra = OWN_RULES[language]
-        if g2p == "espeak":
-            raise InputError(f"espeak's symbols for {name} are not Kokoro's; use g2p='misaki'.")
-        g2p = "misaki"
-    elif language not in "ab":
+    if language not in "ab":
         g2p = "espeak"
     elif g2p == "auto":
         g2p = "misaki" if _has_spacy_model() else "espeak"
     elif g2p == "misaki" and not _has_spacy_model():
         raise InputError(f"misaki's English rules need the spaCy model {SPACY_MODEL}; install it, or use g2p='espeak'.")
-    try:
-        symbols, _ = _engine(g2p, language, bopomofo)(text)
-    except ImportError as error:
-        name, extra = OWN_RULES.get(language, (LANGUAGES[language], "misaki[en]"))
-        raise InputError(
-            f"misaki's rules for {name} need {error.name or error}; install {extra}, or take a voice of another "
-            "language."
-        ) from error
-    return symbols.strip(), g2p
+    return _engine(g2p, language)(text)[0].strip(), g2p
 
 
 def _has_spacy_model() -> bool:
@@ -102,19 +84,11 @@ def _has_spacy_model() -> bool:
 
 
 @cache
-def _engine(g2p: str, language: str, bopomofo: bool = False) -> Any:
+def _engine(g2p: str, language: str) -> Any:
     if g2p == "espeak":
         from misaki.espeak import EspeakG2P
 
         engine: Any = EspeakG2P(LANGUAGES[language])
-    elif language == "j":
-        from misaki import ja
-
-        engine = ja.JAG2P()
-    elif language == "z":
-        from misaki import zh
-
-        engine = zh.ZHG2P("1.1", en_callable=lambda word: phonemise(word)[0]) if bopomofo else zh.ZHG2P()
     else:
         from misaki import en
         from misaki.espeak import EspeakFallback
@@ -124,9 +98,6 @@ def _engine(g2p: str, language: str, bopomofo: bool = False) -> Any:
     # phonemizer sets the level when it is built, and warns whenever espeak joins two words: in most sentences
     logging.getLogger("phonemizer").setLevel(logging.ERROR)
     return engine
-
-
-BOPOMOFO = "ㄅ"  # a symbol of v1.1-zh, which writes Chinese as it is spelled; v1.0 has it in phonemes
 
 
 @dataclass(frozen=True)
@@ -171,7 +142,7 @@ def encode(vocab: Mapping[str, int], text: str, g2p: G2P = "auto", language: str
 
     from kokoro_nb.models.architecture import MAX_PHONEMES
 
-    symbols, engine = phonemise(text, g2p, language, bopomofo=BOPOMOFO in vocab)
+    symbols, engine = phonemise(text, g2p, language)
     known = [symbol for symbol in symbols if symbol in vocab]
     if not any(symbol not in SILENT for symbol in known):
         raise InputError(f"Nothing in the text {text!r} can be pronounced; give at least one word.")

@@ -93,8 +93,7 @@ class SourcesStage(PipelineStep):
 
     def __init__(self, generator: Generator, origin: NoiseOrigin = "bank", seed: int = 0, samples: int = SAMPLE_RATE):
         super().__init__(generator)
-        source = torch.Generator().manual_seed(seed)
-        self.register_buffer("bank", torch.randn(samples, HARMONICS, generator=source))
+        self.register_buffer("bank", noise.bank(seed, samples))
         self.origin = origin
 
     def forward(self, F0_curve: Tensor, style_timbre: Tensor) -> tuple[Tensor, ...]:
@@ -103,7 +102,7 @@ class SourcesStage(PipelineStep):
         if self.origin == "drawn":
             drawn = torch.randn_like(torch.zeros(1, samples, HARMONICS))  # coremltools refuses randn of an open length
         else:
-            drawn = self.bank[torch.arange(samples) % self.bank.shape[0]][None]
+            drawn = noise.cyclic(self.bank, samples)
         with open_length(self), noise.explicit(noise.of_harmonics(drawn)):
             har = model_cuts.harmonics(self, F0_curve)
         pairs = zip(self.noise_convs, self.noise_res, strict=True)

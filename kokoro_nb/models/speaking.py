@@ -150,34 +150,14 @@ class CompleteStage(TextPart):
         pred_dur : torch.Tensor, shape (1, tokens), int64, frames
             Duration of each token, 0 for padding.
         """
-        asr, f0, n, lasting, total = self.features(ids, attention_mask, ref_s, speed)
-        drawn = noise.of_harmonics(harmonic_noise, None if self.exact else initial_phase)
-        audio = model_cuts.decoded(self.decoder, asr, f0, n, ref_s[:, :STYLE], drawn, self._length(total))
-        return audio, SAMPLES_PER_FRAME * total, lasting
-
-    def features(self, ids: Tensor, attention_mask: Tensor, ref_s: Tensor, speed: Tensor) -> tuple[Tensor, ...]:
-        """Return what the decoder needs, from `forward`'s inputs.
-
-        Returns
-        -------
-        asr : torch.Tensor, shape (1, hidden, frames)
-            Text features, 0 behind the text.
-        f0, n : torch.Tensor, shape (1, 2 * frames)
-            Pitch (Hz) and energy, 80/s.
-        pred_dur : torch.Tensor, shape (1, tokens), int64, frames
-            Duration of each token, 0 for padding.
-        total : torch.Tensor, shape (1,), int64, frames
-            Their sum.
-        """
         style, tokens = ref_s[:, STYLE:], attention_mask.sum(dim=1) if self.exact else None
         lasting, d, t_en = model_cuts.predicted(self, ids, style, speed, attention_mask, tokens)
         total, spread = lasting.sum(dim=1), model_cuts.alignment(lasting, self.frames).to(d.dtype)
-        f0, n = model_cuts.prosody(self.predictor, d.transpose(1, 2) @ spread, style, self._length(total))
-        return t_en @ spread, f0, n, lasting, total
-
-    def _length(self, total: Tensor) -> Tensor | None:
-        """Return how many frames are valid of a text that lasts `total`, where that is to be known."""
-        return total.clamp(0, self.frames) if self.exact else None  # TVM refuses whole numbers with one bound
+        length = total.clamp(0, self.frames) if self.exact else None  # TVM refuses whole numbers with one bound
+        f0, n = model_cuts.prosody(self.predictor, d.transpose(1, 2) @ spread, style, length)
+        drawn = noise.of_harmonics(harmonic_noise, None if self.exact else initial_phase)
+        audio = model_cuts.decoded(self.decoder, t_en @ spread, f0, n, ref_s[:, :STYLE], drawn, length)
+        return audio, SAMPLES_PER_FRAME * total, lasting
 
 
 def complete_inputs(case: Case) -> dict[str, Tensor]:
@@ -224,8 +204,7 @@ class TextToAudio(WholeTextStage):
             raise InputError(f"A bank of {samples} samples holds no noise; give a whole number above 0.")
         super().__init__(model)
         self.decoder, self.origin = model.decoder, origin
-        source = torch.Generator().manual_seed(seed)
-        self.register_buffer("bank", torch.randn(samples, HARMONICS, generator=source))
+        self.register_buffer("bank", noise.bank(seed, samples))
 
     def forward(self, input_ids: Tensor, style: Tensor, speed: Tensor) -> tuple[Tensor, Tensor]:
         """Speak.
@@ -260,9 +239,7 @@ class TextToAudio(WholeTextStage):
     def noise(self, f0: Tensor) -> Tensor:
         """Return the noise for a pitch of (1, 2 * frames): (1, 600 * frames, 9), standard deviations."""
         samples = f0.shape[1] * (SAMPLES_PER_FRAME // 2)
-        if self.origin == "drawn":
-            return torch.randn(1, samples, HARMONICS)
-        return self.bank[torch.arange(samples) % self.bank.shape[0]][None]
+        return noise.cyclic(self.bank, samples) if self.origin == "bank" else torch.randn(1, samples, HARMONICS)
 
 
 def spread(lasting: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ of static shape is exact for any length up to its size: the valid part is what i
 behind it, and zeros follow. Without it padding leaks into the valid part: AdaIN's statistics read it, for one.
 
 The steps of `chain` are the pipeline from token ids to audio in smaller modules. Those over tokens take the text's
-``attention_mask``, or ``length``, the number of its tokens, int64 of shape (1,), and are exact as the stages are.
+``attention_mask``: padding is hidden, but the second direction of each LSTM still begins in it.
 """
 
 from collections.abc import Mapping
@@ -56,10 +56,9 @@ class TextEncoderStep(PipelineStep):
     output_names = ("t_en",)
     parts = ("text_encoder",)
 
-    def forward(self, ids: Tensor, attention_mask: Tensor | None = None, length: Tensor | None = None) -> Tensor:
+    def forward(self, ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Return text features, (1, hidden, tokens)."""
-        with model_cuts.over_text(self, ids.shape[1], attention_mask, length) as (_, _, padding):
-            return model_cuts.text_features(self.text_encoder, ids, padding)
+        return model_cuts.text_features(self.text_encoder, ids, torch.logical_not(attention_mask > 0))
 
 
 class BertStep(PipelineStep):
@@ -68,10 +67,9 @@ class BertStep(PipelineStep):
     output_names = ("encoded",)
     parts = ("bert", "bert_encoder")
 
-    def forward(self, ids: Tensor, attention_mask: Tensor | None = None, length: Tensor | None = None) -> Tensor:
+    def forward(self, ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Return contextual features, (1, tokens, hidden)."""
-        with model_cuts.over_text(self, ids.shape[1], attention_mask, length) as (valid, mask, _):
-            return valid.zeroed(self.bert_encoder(model_cuts.contextual(self.bert, ids, mask)), axis=1)
+        return self.bert_encoder(model_cuts.contextual(self.bert, ids, attention_mask > 0))
 
 
 class DurationEncoderStep(PipelineStep):
@@ -80,12 +78,11 @@ class DurationEncoderStep(PipelineStep):
     output_names = ("d",)
     parts = ("predictor.text_encoder",)
 
-    def forward(
-        self, encoded: Tensor, ref_s: Tensor, attention_mask: Tensor | None = None, length: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, encoded: Tensor, ref_s: Tensor, attention_mask: Tensor) -> Tensor:
         """Return features with style, (1, tokens, hidden + 128)."""
-        with model_cuts.over_text(self, encoded.shape[1], attention_mask, length) as (_, _, padding):
-            return model_cuts.duration_features(self.text_encoder, encoded, ref_s[:, STYLE:], padding)
+        return model_cuts.duration_features(
+            self.text_encoder, encoded, ref_s[:, STYLE:], torch.logical_not(attention_mask > 0)
+        )
 
 
 class DurationsStep(PipelineStep):
@@ -94,12 +91,9 @@ class DurationsStep(PipelineStep):
     output_names = ("pred_dur",)
     parts = ("predictor.lstm", "predictor.duration_proj")
 
-    def forward(
-        self, d: Tensor, speed: Tensor, attention_mask: Tensor | None = None, length: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, d: Tensor, speed: Tensor, attention_mask: Tensor) -> Tensor:
         """Return durations, (1, tokens) int64, frames."""
-        with model_cuts.over_text(self, d.shape[1], attention_mask, length) as (valid, _, padding):
-            return model_cuts.durations(self, valid.zeroed(d, axis=1), speed, padding)
+        return model_cuts.durations(self, d, speed, torch.logical_not(attention_mask > 0))
 
 
 class AlignmentStep(PipelineStep):

@@ -1,12 +1,8 @@
 """Voices: tables of style vectors, one row for each length of the phoneme string."""
 
 import re
-import zipfile
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,8 +12,7 @@ from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.weights import read_state, read_torch
 
 SHAPE = (MAX_PHONEMES, 1, 2 * STYLE)
-SEVERAL = (".bin", ".npz")  # in which several voices may lie
-SUFFIXES = (".pt", ".safetensors", *SEVERAL)
+SUFFIXES = (".pt", ".safetensors")
 SEEDED = re.compile(r"seeded(?::(\d+))?")
 SPREAD = 0.3  # standard deviation of the stand-in's style; an assumption, no published voice can be read offline
 
@@ -30,10 +25,9 @@ def load_voice(kokoro: Kokoro, voice: str = "") -> Tensor:
     kokoro : Kokoro
         The model, which knows where its voices lie.
     voice : str
-        A voice's name (``af_heart``), a file (see `read_voice`), one voice of a file of several
-        (``voices-v1.0.bin:af_heart``), ``seeded`` or ``seeded:3`` (seed 3) for a random stand-in, a blend of these such
-        as ``af_heart:0.6+am_adam:0.4`` or ``seeded:3:0.6,seeded:4:0.4`` (shares are divided by their sum; none means
-        one), or empty for the model's default.
+        A voice's name (``af_heart``), a file (see `read_voice`), ``seeded`` or ``seeded:3`` (seed 3) for a random
+        stand-in, a blend of these such as ``af_heart:0.6+am_adam:0.4`` or ``seeded:3:0.6,seeded:4:0.4`` (shares are
+        divided by their sum; none means one), or empty for the model's default.
 
     Returns
     -------
@@ -49,9 +43,7 @@ def load_voice(kokoro: Kokoro, voice: str = "") -> Tensor:
     parts = [part.strip() for part in re.split(r"[+,]", voice or kokoro.default_voice)]
     names, shares = [], []
     for part in parts:
-        head, _, last = part.rpartition(":")
-        inside = Path(head).suffix in SEVERAL and not re.fullmatch(r"[\d.]+", last)  # a voice of a file, not a share
-        whole = len(parts) == 1 or ":" not in part or SEEDED.fullmatch(part) or inside
+        whole = len(parts) == 1 or ":" not in part or SEEDED.fullmatch(part)
         name, _, share = (part, "", "1") if whole else part.rpartition(":")
         try:
             shares.append(float(share))
@@ -93,9 +85,6 @@ def _table(kokoro: Kokoro, name: str) -> Tensor:
     if seeded:
         source = torch.Generator().manual_seed(int(seeded[1] or 0))
         return (SPREAD * torch.randn(1, 1, 2 * STYLE, generator=source)).repeat(MAX_PHONEMES, 1, 1)
-    file, _, inside = name.rpartition(":")
-    if Path(file).suffix in SEVERAL:
-        return read_voice(Path(file), inside)
     if Path(name).suffix in SUFFIXES:
         return read_voice(Path(name))
     if not re.fullmatch(r"\w+", name):
@@ -105,17 +94,13 @@ def _table(kokoro: Kokoro, name: str) -> Tensor:
     return read_voice(kokoro.voice_file(name))
 
 
-def read_voice(path: Path, name: str = "") -> Tensor:
+def read_voice(path: Path) -> Tensor:
     """Return the table of a voice.
 
     Parameters
     ----------
     path : Path
-        ``.pt``: one tensor. ``.safetensors``: the tensor ``voice``. ``.bin`` or ``.npz``, an archive of NumPy arrays by
-        the names of voices, as kokoro-onnx reads it. Any other ``.bin``: float32 numbers, little endian, as kokoro.js
-        reads them.
-    name : str
-        Which voice of an archive; it may be left out where there is one.
+        ``.pt``: one tensor. ``.safetensors``: the tensor ``voice``.
 
     Returns
     -------
@@ -124,13 +109,9 @@ def read_voice(path: Path, name: str = "") -> Tensor:
     Raises
     ------
     InputError
-        If the file is absent or damaged, has no such voice, or a table of another shape, or holds NaN or infinity.
+        If the file is absent or damaged, or has a table of another shape, or holds NaN or infinity.
     """
-    table: Any
-    if path.suffix in SEVERAL:
-        table = _packed(path, name)
-    else:
-        table = read_state(path).get("voice") if path.suffix == ".safetensors" else read_torch(path)
+    table = read_state(path).get("voice") if path.suffix == ".safetensors" else read_torch(path)
     if not isinstance(table, Tensor) or tuple(table.shape) != SHAPE or not table.is_floating_point():
         form = f"{table.dtype} {tuple(table.shape)}" if isinstance(table, Tensor) else type(table).__name__
         raise InputError(
@@ -140,31 +121,3 @@ def read_voice(path: Path, name: str = "") -> Tensor:
     if not torch.isfinite(table).all():
         raise InputError(f"The voice file {path.name} holds NaN or infinity; it is damaged, copy it again.")
     return table.float()
-
-
-def _packed(path: Path, name: str) -> Tensor:
-    if not path.is_file():
-        raise InputError(f"There is no file {path}; check the path.")
-    if path.suffix == ".npz" or zipfile.is_zipfile(path):
-        return _of_archive(path, name)
-    values = np.fromfile(path, "<f4") if path.stat().st_size % 4 == 0 else np.empty(0)
-    if values.size != int(np.prod(SHAPE)) or name:
-        raise InputError(
-            f"{path.name} is {path.stat().st_size} bytes, not the {4 * int(np.prod(SHAPE))} of one voice in float32, "
-            "and no archive of voices by name; copy it again."
-        )
-    return torch.from_numpy(values.astype(np.float32).reshape(SHAPE))
-
-
-def _of_archive(path: Path, name: str) -> Tensor:
-    try:
-        with np.load(path, allow_pickle=False) as voices:
-            names = list(voices)
-            chosen = name or (names[0] if len(names) == 1 else "")
-            if chosen not in names:
-                near = get_close_matches(chosen, names, n=3, cutoff=0.4) or sorted(names)[:3]
-                has = f"no voice '{name}'" if name else f"{len(names)} voices"
-                raise InputError(f"{path.name} has {has}; write {path.name}:{near[0]}, for one, or {', '.join(near)}.")
-            return torch.from_numpy(np.asarray(voices[chosen]))
-    except (OSError, ValueError, zipfile.BadZipFile, TypeError, EOFError) as error:
-        raise InputError(f"{path.name} is no whole archive of voices ({error}); copy it again.") from error

@@ -100,8 +100,8 @@ def read_config(path: Path) -> dict[str, Any]:
     Raises
     ------
     InputError
-        If there is no such file, it is no JSON, a key that the model needs is missing, the style has another width, or
-        a size is beyond any that this architecture is built in.
+        If there is no such file, it is no JSON, a key that the model needs is missing, or a size is none that this
+        architecture is built in.
     """
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
@@ -116,16 +116,12 @@ def read_config(path: Path) -> dict[str, Any]:
     missing = [key for key in needed if not isinstance(config, dict) or key not in config]
     if missing:
         raise InputError(f"{path} lacks {', '.join(missing)}; use the config.json that belongs to the weights.")
-    if config["style_dim"] != STYLE:
-        raise InputError(
-            f"{path} has styles of {config['style_dim']} numbers, Kokoro's have {STYLE}; "
-            "use the config.json that belongs to the weights."
-        )
     parts = config["plbert"], config["istftnet"], config["vocab"]
     sizes = list(_numbers({key: value for key, value in config.items() if key != "vocab"}))
     layers = [config["n_layer"], parts[0].get("num_hidden_layers", 1) if isinstance(parts[0], dict) else None]
     if (
-        not all(isinstance(part, dict) for part in parts)
+        config["style_dim"] != STYLE
+        or not all(isinstance(part, dict) for part in parts)
         or not all(0 <= size <= WIDEST for size in sizes)
         or not all(type(number) is int and 0 < number <= DEEPEST for number in layers)
     ):

@@ -200,9 +200,9 @@ def _fed_to_probe(client: str, symbols: str, place: Path, speed: float) -> dict[
     known = vocabulary(place)
     (audio,) = speak(client, place, [Request(symbols, "probe_1", 1, speed)])
     reading, ids = read_probe(audio), (0, *(known[symbol] for symbol in symbols), 0)
-    verdict, rule = compare_reading(reading, client, ids, speed), contract(client).row.words
+    found, rule = compare_reading(reading, client, ids, speed), contract(client).row.words
     said = {name: value for name, value in asdict(reading).items() if name in ("row", "voice", "speed", "gain")}
-    deviations = " ".join(verdict.deviations) or "none"
+    deviations = " ".join(found) or "none"
     return {"client": client, "ids": reading.count, "rule": rule, **said, "deviations": deviations}
 
 

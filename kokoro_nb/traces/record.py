@@ -16,7 +16,7 @@ is there and may decide a result; ``platform``. What follows is in `FORMS`. A fi
     ``label``: what was exported; ``backends``: each with its outcome in words and, as far as it came, the
     columns of its table: MB, seconds of each rung, and errors, of the peak, with what float32 allows.
 ``defects`` (``kokoro-nb defects``)
-    ``defects``: each with its state in each of the environments.
+    ``defects``: each with its state on the installed versions, and its figures where it could run.
 ``comparison`` (``kokoro-nb compare``)
     ``settings``: name, before, after of what the two were made with, where it differs; ``count``: how many changes of
     each kind; ``changes``: what changed, the worst first.
@@ -56,11 +56,11 @@ _DIAGNOSIS = {
     "findings": [_FINDING],
     "remedies": [{"remedy": str, "verdict": str}],
 }
-_DEFECT = {"defect": str, "advice": str, "environments": [{"python": str, "outcome": str}]}
+_DEFECT = {"name": str, "defect": str, "version": str, "today": str, "control": str}
 FORMS: Mapping[str, Form] = {  # the version goes up with what another one could not read
     "diagnosis/1": _DIAGNOSIS,
     "survey/1": {"label": str, "backends": [{"backend": str, "outcome": str}]},
-    "defects/1": {"defects": [_DEFECT]},
+    "defects/2": {"defects": [_DEFECT]},
     "comparison/1": {"settings": [[str]], "count": {str: int}, "changes": [dict]},
 }
 

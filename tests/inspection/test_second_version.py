@@ -13,7 +13,7 @@ from kokoro_nb.traces.record import sketched
 STAND_IN = """#!{python}
 import sys
 if "inspect" not in sys.argv:
-    print('\\nkokoro-nb defect: {{"python": "3", "system": "", "packages": {{{packages}}}}}')
+    print('{{{packages}}}')
     sys.exit()
 print({said!r}, file=sys.stderr)
 sys.exit(4)

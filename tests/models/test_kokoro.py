@@ -4,7 +4,6 @@ import json
 import shutil
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -12,7 +11,7 @@ from safetensors.torch import save_file
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.case import capture
 from kokoro_nb.models.kokoro import BUNDLED, PUBLISHED, load_model, reachable_weights
-from kokoro_nb.models.voices import SHAPE, SPREAD, load_voice, own_voices, read_voice, style
+from kokoro_nb.models.voices import SHAPE, SPREAD, load_voice, own_voices, style
 
 
 @pytest.fixture
@@ -247,48 +246,3 @@ def test_two_voices_and_their_blend_can_be_loaded_with_any_weights(narrow, publi
         assert own_voices(kokoro) == names
         first, second, both = (load_voice(kokoro, name) for name in names)
         torch.testing.assert_close(both, (first + second) / 2)
-
-
-TABLES = {
-    name: np.random.default_rng(seed).standard_normal(SHAPE).astype(np.float32)
-    for seed, name in enumerate(("af_heart", "am_adam"))
-}
-
-
-@pytest.fixture
-def voices(tmp_path):
-    path = tmp_path / "voices-v1.0.bin"
-    with path.open("wb") as stream:
-        np.savez(stream, **TABLES)
-    return path
-
-
-def test_voices_of_an_archive_and_raw_numbers(narrow, voices, tmp_path):
-    np.testing.assert_array_equal(read_voice(voices, "am_adam").numpy(), TABLES["am_adam"])
-    np.testing.assert_array_equal(load_voice(narrow, f"{voices}:af_heart").numpy(), TABLES["af_heart"])
-    expected = 0.25 * TABLES["af_heart"] + 0.75 * TABLES["am_adam"]
-    blend = load_voice(narrow, f"{voices}:af_heart+{voices}:am_adam:3")
-    np.testing.assert_allclose(blend.numpy(), expected, atol=1e-6)
-    np.savez(tmp_path / "one.npz", af_heart=TABLES["af_heart"])  # of one there is no choice
-    np.testing.assert_array_equal(load_voice(narrow, str(tmp_path / "one.npz")).numpy(), TABLES["af_heart"])
-    path = tmp_path / "am_adam.bin"
-
-    TABLES["am_adam"].astype("<f4").tofile(path)
-    np.testing.assert_array_equal(load_voice(narrow, str(path)).numpy(), TABLES["am_adam"])
-
-
-def test_a_voice_that_an_archive_does_not_have_is_refused_with_the_nearest(voices):
-    with pytest.raises(InputError, match=r"has 2 voices; write voices-v1.0.bin:af_heart, for one, or"):
-        read_voice(voices, "")
-    with pytest.raises(InputError, match=r"has no voice 'af_hart'; write voices-v1.0.bin:af_heart, for one"):
-        read_voice(voices, "af_hart")
-
-
-def test_a_file_that_was_cut_off_is_refused(voices, tmp_path):
-    whole = voices.read_bytes()
-    voices.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(InputError, match="not the 522240 of one voice in float32"):
-        read_voice(voices, "af_heart")
-    np.savez(tmp_path / "objects.npz", af_heart=np.array([{}], dtype=object))
-    with pytest.raises(InputError, match="no whole archive of voices"):
-        read_voice(tmp_path / "objects.npz")

@@ -2,17 +2,15 @@
 
 import pytest
 import torch
-import torch.nn.functional as F
 from kokoro.custom_stft import CustomSTFT
 from kokoro.istftnet import AdaINResBlock1, TorchSTFT
 from torch import nn
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import noise, rewrites
-from kokoro_nb.models.other_layers import PlaneBlock, TwoPassInstanceNorm1d, on_planes, tanh_gelu, tanh_gelu_written_out
+from kokoro_nb.models.other_layers import PlaneBlock, TwoPassInstanceNorm1d, on_planes
 from kokoro_nb.models.padding import of_frames, within
 from kokoro_nb.models.patches import EXPORT_PATCHES, PATCHES, active, patched
-from tests.backends.small import Of
 
 FRAMES = 12
 EVERY = tuple(PATCHES)
@@ -191,32 +189,3 @@ def test_padding_is_cut_off_in_it_too(given):
     scale = float(alone.abs().max())
     assert torch.allclose(inside, alone, rtol=0, atol=1e-10 * scale)
     assert not torch.allclose(leaking, alone, rtol=0, atol=1e-3 * scale), "the control: without lengths it leaks"
-
-
-X = torch.linspace(-6, 6, 2001)
-
-
-def _operators(module):
-    program = torch.export.export(module, (X,), strict=False)
-    return [str(node.target) for node in program.graph.nodes if node.op == "call_function"]
-
-
-def test_the_formula_is_torch_s_own():
-    exact = F.gelu(X.double(), approximate="tanh")
-    torch.testing.assert_close(tanh_gelu(X.double()), exact, rtol=0, atol=1e-15)
-    # the control: the two kinds of gelu are 4.7e-4 apart at most
-    assert (F.gelu(X.double()) - exact).abs().max().item() == pytest.approx(4.73e-4, rel=0.01)
-
-
-FUNCTIONAL = Of(lambda x: F.gelu(x, approximate="tanh") + F.gelu(input=x, approximate="tanh"))
-
-
-@pytest.mark.parametrize("module", [nn.GELU(approximate="tanh"), FUNCTIONAL], ids=["module", "functional"])
-def test_programs_exported_inside_hold_the_formula(module):
-    assert "aten.gelu.default" in _operators(module)
-    with tanh_gelu_written_out():
-        within = _operators(module)
-        assert _operators(nn.GELU()) == ["aten.gelu.default"], "the one with erf is left alone"
-    assert "aten.gelu.default" not in within
-    assert "aten.tanh.default" in within
-    assert "aten.gelu.default" in _operators(module)

@@ -1,5 +1,3 @@
-import sys
-
 import pytest
 import torch
 
@@ -16,7 +14,7 @@ def test_espeak_speaks_the_model_s_symbols():
 @pytest.mark.parametrize("installed", [True, False])
 def test_auto_takes_misaki_only_where_its_model_is_installed(monkeypatch, installed):
     monkeypatch.setattr(phonemes, "_has_spacy_model", lambda: installed)
-    monkeypatch.setattr(phonemes, "_engine", lambda name, language, bopomofo: lambda text: (f"{name}: {text}", None))
+    monkeypatch.setattr(phonemes, "_engine", lambda name, language: lambda text: (f"{name}: {text}", None))
     name = "misaki" if installed else "espeak"
     assert phonemise("Hi") == (f"{name}: Hi", name)
 
@@ -38,30 +36,10 @@ def test_languages_that_install_offline_are_spoken_in_the_models_symbols(languag
     assert [one for one in symbols if one not in vocab and one not in SILENT] == []
 
 
-@pytest.mark.parametrize(("language", "name", "extra"), [("j", "Japanese", "ja"), ("z", "Chinese", "zh")])
-def test_a_language_whose_package_is_missing_says_what_to_install(monkeypatch, language, name, extra):
-    monkeypatch.setitem(sys.modules, f"misaki.{extra}", None)  # as if it were not there
-    phonemes._engine.cache_clear()
-    with pytest.raises(InputError, match=rf"rules for {name} need .*; install misaki\[{extra}\], or take a voice"):
-        phonemise("x", "auto", language)
-    with pytest.raises(InputError, match=f"espeak's symbols for {name} are not Kokoro's"):
-        phonemise("x", "espeak", language)
-
-
-def test_chinese_is_written_as_the_vocabulary_in_use_spells_it():
-    pytest.importorskip("misaki.zh", reason="misaki[zh] is not installed")
-    assert phonemise("你好", "auto", "z") == ("ni↓xau↓", "misaki")
-    spelled, _ = phonemise("你好 hello", "auto", "z", bopomofo=True)
-    assert spelled.startswith("ㄋㄧ")
-    assert phonemise("hello")[0] in spelled, "English words stay"
-
-
-def test_the_vocabulary_chooses_the_spelling(monkeypatch):
-    asked = []
-    monkeypatch.setattr(phonemes, "_engine", lambda *wanted: asked.append(wanted) or (lambda text: ("x", None)))
-    for vocab in ({"x": 1}, {"x": 1, "ㄅ": 2}):
-        encode(vocab, "你好", language="z")
-    assert asked == [("misaki", "z", False), ("misaki", "z", True)]
+@pytest.mark.parametrize("voice", ["jf_alpha", "zm_yunxi"])
+def test_a_language_that_espeak_writes_otherwise_is_refused(voice):
+    with pytest.raises(InputError, match=f"no language '{voice[0]}'; use one of a "):
+        phonemise("x", "auto", voice_language(voice))
 
 
 def test_a_voices_name_says_its_language():

@@ -113,8 +113,8 @@ class Executorch(FileBackend):
     -----
     XNNPACK (in ExecuTorch 1.5.1, on a processor with AVX-512) turns NaN into 0 in ``exp`` and ``softplus``, and gives
     NaN for ``sqrt(inf)``, ``rsqrt(0)`` and ``sin`` or ``cos`` of 3e38. The kernels without it do none of this. On any
-    processor its partitioner takes ``gelu(approximate="tanh")`` for the one with erf, which
-    `models.other_layers.tanh_gelu_written_out` mends.
+    processor its partitioner takes ``gelu(approximate="tanh")`` for the one with erf, which the formula written out
+    mends.
 
     Core ML's partitioner computes in float16 by default; here it is given float32. It stops at ``rsqrt`` of an integer
     tensor, which the patch ``constant_scale`` avoids.

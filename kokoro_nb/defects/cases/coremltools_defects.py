@@ -1,7 +1,6 @@
 """Defects of coremltools: its converter, and its debugging tools."""
 
-from collections.abc import Mapping
-from typing import Any
+from math import inf
 
 import torch
 from torch import Tensor
@@ -22,7 +21,7 @@ class ConverterDefect(Defect):
 class TraceDefect(ConverterDefect):
     """What the converter makes of a trace."""
 
-    options = staticmethod(lambda mended: {"traced": True})
+    options = {"traced": True}
 
 
 class CoremltoolsAtan2(ConverterDefect):
@@ -40,29 +39,6 @@ class CoremltoolsAtan2(ConverterDefect):
     inputs = {"y": torch.full((4,), 1e-9), "x": torch.tensor([1e-9, 2e-9, -1e-9, -2e-9])}
     broken = staticmethod(lambda y, x: torch.atan2(y, x))
     mended = staticmethod(lambda y, x: torch.atan2(y * 1e6, x * 1e6))
-
-
-class CoremltoolsFloat64Input(ConverterDefect):
-    """coremltools takes a float64 input as float32, so that a clock in seconds loses its fractions.
-
-    Core ML has no float64, and nothing is said where the exported program asks for one.
-
-    Where: coremltools/converters/mil/frontend/torch/exir_utils.py: _construct_ct_tensor_type_from_torch,
-    TORCH_DTYPE_TO_MIL_DTYPE
-    Control: whole seconds and fractions, two inputs
-    """
-
-    operators = ("floor", "remainder", "sub", "sin", "cos")
-    share = torch.linspace(0, 0.9, 10, dtype=torch.float64)
-    inputs = {"x": 1e9 + share, "whole": torch.full((10,), 1e9, dtype=torch.float64), "part": share}
-
-    def concerns(self, arguments: Mapping[str, Any]) -> bool:
-        """Return whether it computes in float64."""
-        meta = getattr(arguments.get("self"), "meta", None) or {}
-        return getattr(meta.get("val"), "dtype", None) == torch.float64
-
-    broken = staticmethod(lambda x, whole, part: x - torch.floor(x))
-    mended = staticmethod(lambda x, whole, part: part - torch.floor(part))
 
 
 class CoremltoolsInt(TraceDefect):
@@ -155,9 +131,8 @@ class CoremltoolsPsnr(Defect):
     tool = "coremltools' debugging tools"
     packages = ("coremltools",)
     limit = 1e-5
-    draw = torch.Generator().manual_seed(0)
-    signal = torch.randn(1, 256, 100, generator=draw)
-    inputs = {"signal": signal, "noisy": signal + 0.01 * torch.randn(signal.shape, generator=draw)}
+    signal = torch.sin(torch.arange(25_600.0)).reshape(1, 256, 100)
+    inputs = {"signal": signal, "noisy": 1.01 * signal}
 
     def broken(self, signal: Tensor, noisy: Tensor) -> list[float]:
         from coremltools.models.ml_program.experimental.debugging_utils import compute_snr_and_psnr
@@ -233,20 +208,17 @@ class CoremltoolsTanhGelu(TanhGeluDefect, ConverterDefect):
     Threads: apple/coremltools#2863
     """
 
-    inputs = {"x": torch.linspace(-6, 6, 401)}
 
-
-class CoremltoolsTracedInfinity(ConverterDefect):
+class CoremltoolsTracedInfinity(TraceDefect):
     """-inf is -3.4e38 in Core ML where the model was traced.
 
     The frontend for traces replaces an infinity that is written in the model, so that a masked score is a number.
 
     Where: coremltools/converters/mil/frontend/torch/ops.py: 3.4e+38 in the place of an infinity
-    Control: torch.export in place of the trace
+    Control: the infinity as an input; or torch.export in place of the trace
     """
 
     limit = 0.0
-    inputs = {"x": torch.tensor([-1.0, 0.0, 1.0, 2.0])}
-    options = staticmethod(lambda mended: {"traced": not mended})
-    broken = staticmethod(lambda x: torch.where(x > 0, torch.full((4,), float("-inf")), x))
-    mended = broken
+    inputs = {"x": torch.tensor([-1.0, 0.0, 1.0, 2.0]), "low": torch.full((4,), -inf)}
+    broken = staticmethod(lambda x, low: torch.where(x > 0, torch.full((4,), -inf), x))
+    mended = staticmethod(lambda x, low: torch.where(x > 0, low, x))

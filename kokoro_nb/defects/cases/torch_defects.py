@@ -6,32 +6,25 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from kokoro_nb.defects.defect_case import Defect
+from kokoro_nb.defects.defect_case import Defect, WrittenZeroDefect
 
 
-class InductorWrittenZero(Defect):
+class InductorWrittenZero(WrittenZeroDefect):
     """AOTInductor takes x * 0 for 0, whatever x is.
 
     A pass over the whole graph folds a product with a 0 that is written as a number, so that NaN and infinity end
     there.
 
     Where: torch/_inductor/fx_passes/joint_graph.py: joint_graph_constant_folding; PyTorch 2.14.1 no longer does so
-    Control: x - x in the place of x * 0
+    Control: a 0 that is an input
     """
 
     tool = "AOTInductor"
     packages = ("torch",)
     runner = "aot_inductor"
     backends = ("aot-inductor",)
-    operators = ("mul",)
-    mechanism = "operator lowered as another"
-    inputs = {"x": torch.tensor([-inf, -1.0, 0.0, inf, nan])}
-
-    concerns = staticmethod(lambda arguments: arguments.get("other") == 0)
-    broken = staticmethod(lambda x: x * 0)
-    mended = staticmethod(lambda x: x - x)
 
 
 class TorchGeluInfinity(Defect):
@@ -69,22 +62,17 @@ class TorchscriptSignedZero(Defect):
     limit = 1e-6
     inputs = {"x": -torch.ones(3), "above": torch.zeros(3), "below": -torch.zeros(3)}
 
-    class Constants(nn.Module):
-        def forward(self, x: Tensor) -> Tensor:
+    def broken(self, x: Tensor, above: Tensor, below: Tensor) -> Tensor:
+        def constants(x: Tensor) -> Tensor:
             return torch.cat([torch.atan2(torch.tensor(zero), x) for zero in (0.0, -0.0)])
 
-    class Inputs(nn.Module):
-        def forward(self, x: Tensor, above: Tensor, below: Tensor) -> Tensor:
-            return torch.cat([torch.atan2(above, x), torch.atan2(below, x)])
-
-    def broken(self, x: Tensor, above: Tensor, below: Tensor) -> Tensor:
-        return torch.jit.trace(self.Constants(), (x,), check_trace=False)(x)
+        return torch.jit.trace(constants, (x,), check_trace=False)(x)
 
     def mended(self, x: Tensor, above: Tensor, below: Tensor) -> Tensor:
-        return torch.jit.trace(self.Inputs(), (x, above, below), check_trace=False)(x, above, below)
+        return torch.jit.trace(self.right, (x, above, below), check_trace=False)(x, above, below)
 
-    def right(self, x: Tensor, above: Tensor, below: Tensor) -> Tensor:
-        return self.Constants()(x.float())  # pi by +0, -pi by -0
+    # pi by +0, -pi by -0
+    right = staticmethod(lambda x, above, below: torch.cat([torch.atan2(above, x), torch.atan2(below, x)]))
 
 
 class OnnxVerificationDefect(Defect):
@@ -111,28 +99,20 @@ class OnnxReferenceConvTranspose(Defect):
     tool = "onnx.reference"
     packages = ("onnx",)
     limit = 1e-5
-    draw = torch.Generator().manual_seed(0)
-    inputs = {
-        "x": torch.randn(1, 6, 5, generator=draw),
-        "weight": torch.randn(6, 1, 4, generator=draw),
-        "bias": torch.randn(6, generator=draw),
-    }
+    inputs = {"x": torch.ones(1, 6, 5), "weight": torch.ones(6, 1, 4), "bias": torch.arange(6.0)}
 
-    def broken(self, x: Tensor, weight: Tensor, bias: Tensor) -> np.ndarray:
-        return self.evaluated(x=x.numpy(), weight=weight.numpy(), bias=bias.numpy())
-
-    def mended(self, x: Tensor, weight: Tensor, bias: Tensor) -> np.ndarray:
-        return self.evaluated(x=x.numpy(), weight=weight.numpy()) + bias.numpy()[:, None]
-
-    def evaluated(self, **given: np.ndarray) -> np.ndarray:
-        from onnx import TensorProto, helper
+    def broken(self, x: Tensor, weight: Tensor, bias: Tensor, read: str = "x, weight, bias") -> np.ndarray:
+        from onnx import parser
         from onnx.reference import ReferenceEvaluator
 
-        node = helper.make_node("ConvTranspose", list(given), ["y"], group=6, strides=[3])
-        takes = [helper.make_tensor_value_info(name, TensorProto.FLOAT, array.shape) for name, array in given.items()]
-        gives = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 6, 16])]
-        model = helper.make_model(helper.make_graph([node], "graph", takes, gives))
+        graph = "(float[1,6,5] x, float[6,1,4] weight, float[6] bias) => (float[1,6,16] y)"
+        node = f"{{ y = ConvTranspose <group=6, strides=[3]> ({read}) }}"
+        model = parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> one {graph} {node}')
+        given = {"x": x.numpy(), "weight": weight.numpy(), "bias": bias.numpy()}
         return np.asarray(next(iter(ReferenceEvaluator(model).run(None, given))))
+
+    def mended(self, x: Tensor, weight: Tensor, bias: Tensor) -> np.ndarray:
+        return self.broken(x, weight, bias, "x, weight") + bias.numpy()[:, None]
 
     right = staticmethod(lambda x, weight, bias: F.conv_transpose1d(x, weight, bias, stride=3, groups=6))
 

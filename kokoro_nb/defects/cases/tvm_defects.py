@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from kokoro_nb.defects.defect_case import Defect
+from kokoro_nb.defects.defect_case import Defect, FloorDivisionDefect, WrittenZeroDefect
 
 
 class TvmDefect(Defect):
@@ -45,19 +45,20 @@ class TvmArgmaxNan(TvmDefect):
 
 
 class TvmClampNan(TvmDefect):
-    """TVM's clamp gives a bound for NaN, as do relu, elu, maximum, minimum, max and min.
+    """TVM's clamp gives a bound for NaN, as do relu, elu, maximum and minimum; max, min and max pooling pass over it.
 
     They are comparisons with <, which no NaN passes, so that the bound or the other operand is taken in its place.
 
     Where: tvm/relax/frontend/torch/base_fx_graph_translator.py: _clamp, _elu, _hardsigmoid;
-    exported_program_translator.py: _hardtanh: relax.op.clip and relax.op.nn.relu; relax.op.maximum and relax.op.max
+    exported_program_translator.py: _hardtanh: relax.op.clip and relax.op.nn.relu; relax.op.maximum and relax.op.max;
+    topi.nn.pool1d
     Control: NaN put back by isnan
     Threads: apache/tvm#19579
     """
 
     operators: tuple[str, ...] = (
         *("clamp", "clamp_min", "clamp_max", "relu", "relu6", "hardtanh", "hardsigmoid", "elu"),
-        *("maximum", "minimum", "max", "min"),
+        *("maximum", "minimum", "max", "min", "max_pool1d"),
     )
     inputs = {"x": torch.tensor([-inf, -1.0, 0.0, 2.0, inf, nan])}
     concerns = staticmethod(lambda arguments: arguments.get("scale") in (None, 1))
@@ -65,7 +66,7 @@ class TvmClampNan(TvmDefect):
     mended = staticmethod(lambda x: torch.where(torch.isnan(x), x, x.clamp(-1.0, 1.0)))
 
 
-class TvmFloorDivision(TvmDefect):
+class TvmFloorDivision(FloorDivisionDefect, TvmDefect):
     """TVM finds 10 times 0.1 in 1 by floor division, and PyTorch 9.
 
     What is floored is the rounded quotient; PyTorch takes away what fmod leaves over, and divides then: 0.1 in float32
@@ -75,15 +76,9 @@ class TvmFloorDivision(TvmDefect):
     Control: what fmod leaves over taken away before
     """
 
-    operators = ("div", "floor_divide")
-    inputs = {"x": torch.tensor([1.0, 2.5, 0.95, inf]), "y": torch.full((4,), 0.1)}
-
     def concerns(self, arguments: Mapping[str, Any]) -> bool:
         """Return whether the quotient of numbers that are not whole is floored."""
         return arguments.get("rounding_mode", "floor") == "floor" and not self.whole(arguments.get("self"))
-
-    broken = staticmethod(lambda x, y: torch.div(x, y, rounding_mode="floor"))
-    mended = staticmethod(lambda x, y: torch.round((x - torch.fmod(x, y)) / y))
 
 
 class TvmFusedEqual(TvmDefect):
@@ -98,7 +93,7 @@ class TvmFusedEqual(TvmDefect):
     operators = ("eq", "where")
     mechanism = "operators joined"
     inputs = {"x": torch.tensor([-inf, -1.0, 0.0, 2.0, nan])}
-    options = staticmethod(lambda mended: {"fused": True})
+    options = {"fused": True}
     broken = staticmethod(lambda x: torch.where(x == x, x, 0.0))
     mended = staticmethod(lambda x: torch.where(torch.isnan(x), 0.0, x))
 
@@ -162,24 +157,6 @@ class TvmLongSum(TvmDefect):
     mended = staticmethod(lambda x: x.reshape(512, 512).sum(0).sum(0, keepdim=True))
 
 
-class TvmMaxPoolNan(TvmDefect):
-    """TVM's max pooling passes over NaN.
-
-    The maximum of a window is taken by a comparison, which no NaN passes.
-
-    Where: topi.nn.pool1d, by tvm/relax/transform/legalize_ops/nn.py
-    Control: NaN found by a pooling of its own
-    """
-
-    operators = ("max_pool1d",)
-    inputs = {"x": torch.tensor([[[1.0, nan, nan, 3.0, 4.0, 5.0]]])}
-    broken = staticmethod(lambda x: F.max_pool1d(x, 2))
-
-    def mended(self, x: Tensor) -> Tensor:
-        unknown = F.max_pool1d(torch.where(torch.isnan(x), 1.0, 0.0), 2)
-        return torch.where(unknown > 0, nan, F.max_pool1d(x, 2))
-
-
 class TvmNegativeIndex(TvmDefect):
     """TVM reads before the tensor where an index counts from the end.
 
@@ -234,7 +211,7 @@ class TvmRemainderInfinity(TvmDefect):
         return torch.where((rest < 0) & (y > 0) | (rest > 0) & (y < 0), rest + y, rest)
 
 
-class TvmWrittenZero(TvmDefect):
+class TvmWrittenZero(WrittenZeroDefect, TvmDefect):
     """TVM takes x * 0 for 0, whatever x is.
 
     The simplifier folds a product with a 0 that is written as a number, so that NaN and infinity end there.
@@ -242,45 +219,3 @@ class TvmWrittenZero(TvmDefect):
     Where: src/ir/prim/const_fold.h (src/arith in older versions): TryConstFold of Mul, for floats as for integers
     Control: a 0 that is an input
     """
-
-    operators = ("mul",)
-    inputs = {"x": torch.tensor([-inf, -1.0, 0.0, 2.0, inf, nan]), "zero": torch.zeros(6)}
-
-    concerns = staticmethod(lambda arguments: arguments.get("other") == 0)
-    broken = staticmethod(lambda x, zero: x * 0)
-    mended = staticmethod(lambda x, zero: x * zero)
-
-
-class TvmProductDtype(TvmDefect):
-    """TVM multiplies float64 and float16 matrices into float32.
-
-    The importer asks for float32 whatever the operands are, as it does of a convolution.
-
-    Where: tvm/relax/frontend/torch/exported_program_translator.py: matmul.default, out_dtype float32; so are mm and
-    bmm
-    Control: a sum of products
-    """
-
-    operators = ("matmul", "mm", "bmm", "linear", "conv1d")
-    mechanism = "another shape or dtype"
-    limit = 1e-12
-    inputs = {"x": torch.linspace(0, 1, 12, dtype=torch.float64).reshape(3, 4)}
-    broken = staticmethod(lambda x: x @ x.T)
-    mended = staticmethod(lambda x: (x[:, None] * x[None]).sum(-1))
-
-
-class TvmEluScale(TvmDefect):
-    """TVM drops the scale of selu, which is 5 % off on ordinary numbers.
-
-    selu is elu with a scale in PyTorch's decomposition, and the converter of elu reads alpha alone.
-
-    Where: tvm/relax/frontend/torch/base_fx_graph_translator.py: _elu
-    Control: the formula written out
-    """
-
-    operators = ("selu", "elu")
-    limit = 1e-6
-    inputs = {"x": torch.linspace(-2, 2, 9)}
-    concerns = staticmethod(lambda arguments: arguments.get("scale") != 1)
-    broken = staticmethod(lambda x: F.selu(x))
-    mended = staticmethod(lambda x: 1.0507009873554805 * torch.where(x > 0, x, 1.6732632423543772 * (torch.exp(x) - 1)))

@@ -105,8 +105,6 @@ class ClientContract:
     alternatives : bool
         Whether one of the programs is enough, each a form of the same, and not all are needed.
     sample_rate : int, Hz
-    level : float
-        The audio's level relative to PyTorch's `torch.istft`.
     ranges : mapping
         See `Ranges`; where the program has to say so.
     form : {"ONNX", "ExecuTorch", "Core ML"}
@@ -136,7 +134,6 @@ class ClientContract:
     raw: str = "as it is"
     alternatives: bool = False
     sample_rate: int = SAMPLE_RATE
-    level: float = 1.0
     ranges: Ranges = field(default_factory=dict)
     form: Form = "ONNX"
     makes_noise: bool = False
@@ -153,11 +150,34 @@ class ClientContract:
         return (self.versions, *self.older)
 
 
+def signature(text: str, **sizes: int | str) -> Signature:
+    """Return inputs and outputs that are written as ``name dtype axis axis, ... -> name dtype axis ...``.
+
+    Parameters
+    ----------
+    text : str
+        An axis is a number, or a word for what the text decides.
+    **sizes : int or str
+        What stands in the place of a word.
+
+    Examples
+    --------
+    >>> signature("ids int64 1 tokens -> audio float32 samples", samples=600)[1]
+    (TensorRule(name='audio', dtype='float32', shape=(600,)),)
+    """
+    inputs, outputs = (tuple(_rule(one.split(), sizes) for one in side.split(",")) for side in text.split("->"))
+    return inputs, outputs
+
+
+def _rule(words: list[str], sizes: Mapping[str, int | str]) -> TensorRule:
+    name, dtype, *axes = words
+    return TensorRule(name, dtype, tuple(int(axis) if axis.isdigit() else sizes.get(axis, axis) for axis in axes))
+
+
 def speech_rules(tokens: str = "input_ids") -> Signature:
     """Return inputs and outputs of the one ONNX file that kokoro-onnx, sherpa-onnx and kokoro.js take."""
-    style, speed = TensorRule("style", "float32", (1, 256)), TensorRule("speed", "float32", (1,))
-    waveform, duration = TensorRule("waveform", "float32", ("samples",)), TensorRule("duration", "int64", ("tokens",))
-    return (TensorRule(tokens, "int64", (1, "tokens")), style, speed), (waveform, duration)
+    inputs = f"{tokens} int64 1 tokens, style float32 1 256, speed float32 1"
+    return signature(f"{inputs} -> waveform float32 samples, duration int64 tokens")
 
 
 CONSEQUENCES: Mapping[str, str] = {

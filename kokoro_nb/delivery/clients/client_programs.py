@@ -45,15 +45,12 @@ class Request:
     voice : str
         By name, and `number`, its position in the delivery: a client takes one or the other.
     speed : float
-    default : bool
-        Leave the client's own treatment of silence as it is.
     """
 
     symbols: str
     voice: str
     number: int = 0
     speed: float = 1.0
-    default: bool = False
 
 
 class ClientEnded(RuntimeError):
@@ -145,7 +142,7 @@ def speak_in(client: str, folder: str | Path, requests: Sequence[Request]) -> li
     Returns
     -------
     list of numpy.ndarray, shape (samples,), float32
-        Audio of each request, as the client returns it.
+        Audio of each request, as the client returns it with the settings under which it leaves silence as it is.
 
     Raises
     ------

@@ -257,11 +257,6 @@ class DeliveryCheck:
     deviations: tuple[ContractDeviation, ...]
     notes: tuple[str, ...] = ()
 
-    def table(self) -> list[dict[str, str]]:
-        """Return a row for each deviation."""
-        fields = ("rule", "where", "expected", "found", "consequence")
-        return [{name: str(getattr(one, name)) for name in fields} for one in self.deviations]
-
 
 def check_delivery(folder: str | Path, client: str) -> DeliveryCheck:
     """Compare a folder with the contract of a client.

@@ -23,8 +23,6 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME, STYLE
 from kokoro_nb.storage import read_json
 
-SILENCE, KEPT = 0.005, 1200  # of full scale; samples, 50 ms
-
 
 @dataclass(frozen=True)
 class ClientUtterance:
@@ -42,8 +40,6 @@ class ClientUtterance:
         What the stages were given and gave, by name.
     frames : int
         How many the audio has to have.
-    played : numpy.ndarray or None, shape (samples,), float32
-        Cut and stripped where the client does so; without the pause that it adds.
     """
 
     ids: tuple[int, ...]
@@ -51,7 +47,6 @@ class ClientUtterance:
     audio: np.ndarray
     values: Mapping[str, np.ndarray]
     frames: int
-    played: np.ndarray | None = None
 
 
 class ClientHost:
@@ -141,7 +136,7 @@ class OnnxHost(ClientHost):
 
 
 class ReactNativeHost(ClientHost):
-    """react-native-executorch: durations, fitted into the room, then audio; the ends of it are cut."""
+    """react-native-executorch: durations, fitted into the room, then audio, of which the client cuts the ends."""
 
     def utter(self, request: Request) -> ClientUtterance:
         """Speak one text: see `ClientHost.utter`; an unknown symbol is dropped, yet counted, and nothing is refused."""
@@ -150,8 +145,7 @@ class ReactNativeHost(ClientHost):
         count = int(np.clip(len(request.symbols) + 2, least, TOKENS[1]))
         known = [self.vocab[symbol] for symbol in request.symbols if symbol in self.vocab][: count - 2]
         row = self.row(request, len(known))
-        said = self.speak((0, *known, 0), row, request.speed, len(request.symbols) + 2)
-        return replace(said, played=self._cut(said, request.symbols))
+        return self.speak((0, *known, 0), row, request.speed, len(request.symbols) + 2)
 
     def speak(self, ids: Sequence[int], row: np.ndarray, speed: float = 1.0, shown: int = 0) -> ClientUtterance:
         """Speak: see `ClientHost.speak`; the mask shows so many tokens, by default all ids."""
@@ -160,7 +154,6 @@ class ReactNativeHost(ClientHost):
         indices = np.repeat(np.arange(tokens.shape[1]), lasting)
         raw = self.load(SYNTHESIZER)(tokens, mask, indices, d, row)[0]
         values = {"tokens": tokens, "text_mask": mask, "indices": indices, "d": d, "voice": row, "audio": raw}
-        values["lasting"] = lasting
         return ClientUtterance(tuple(ids), durations, raw.reshape(-1), values, int(lasting.sum()))
 
     def predict(self, ids: Sequence[int], row: np.ndarray, speed: float = 1.0, shown: int = 0) -> list[np.ndarray]:
@@ -174,15 +167,6 @@ class ReactNativeHost(ClientHost):
     def _least(self) -> int:
         room = self.contract.programs[PREDICTOR][0][0].shape[1]
         return room if isinstance(room, int) else TOKENS[0]
-
-    def _cut(self, said: ClientUtterance, symbols: str) -> np.ndarray:
-        tokens, lasting = said.values["tokens"][0], said.values["lasting"]
-        pads = np.flatnonzero(tokens[1:] == 0)
-        end = lasting[: (pads[0] + 2) if len(pads) else len(tokens)].sum()
-        last = len(tokens) - (1 if symbols and symbols[-1].isalpha() else 2)
-        part = said.audio[: SAMPLES_PER_FRAME * int(np.minimum(end, lasting[:last].sum()))]
-        loud = np.flatnonzero(np.abs(part) > SILENCE)
-        return part[max(0, loud[0] - KEPT) : loud[-1] + KEPT] if len(loud) else part[:0]
 
 
 class FluidAudioHost(ClientHost):
@@ -294,5 +278,4 @@ def host(folder: str | Path, rules: ClientContract, program: str = "") -> Client
 def imitate(client: str, folder: str | Path, requests: Sequence[Request]) -> list[np.ndarray]:
     """Speak as a client would: the arguments and the result of `client_programs.speak_in`."""
     speaker = host(folder, contract(client))
-    said = [(request, speaker.utter(request)) for request in requests]
-    return [one.played if request.default and one.played is not None else one.audio for request, one in said]
+    return [speaker.utter(request).audio for request in requests]

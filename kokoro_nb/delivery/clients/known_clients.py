@@ -7,8 +7,8 @@ from kokoro_nb.delivery.clients.client_contract import (
     ClientContract,
     Programs,
     RowRule,
-    TensorRule,
     VoicesRule,
+    signature,
     speech_rules,
 )
 from kokoro_nb.delivery.clients.fluidaudio_client import FLUIDAUDIO
@@ -22,14 +22,10 @@ TOKENS, FRAMES, SAMPLES = (8, 128, 1), (16, 296, 1), (600 * 16, 600 * 296, 600)
 
 def programs(tokens: int | str = "tokens") -> Programs:
     """Return both signatures; `tokens` is the number of tokens where it is fixed."""
-    text = (TensorRule("tokens", "int64", (1, tokens)), TensorRule("text_mask", "bool", (1, tokens)))
-    d = TensorRule("d", "float32", (1, tokens, FEATURES))
-    style, speed = TensorRule("voice", "float32", (1, 128)), TensorRule("speed", "float32", (1,))
-    indices, voice = TensorRule("indices", "int64", ("frames",)), TensorRule("voice", "float32", (1, 256))
-    return {
-        PREDICTOR: ((*text, style, speed), (TensorRule("durations", "int64", (tokens,)), d)),
-        SYNTHESIZER: ((*text, indices, d, voice), (TensorRule("audio", "float32", (1, 1, "samples")),)),
-    }
+    text, features = "tokens int64 1 tokens, text_mask bool 1 tokens", f"d float32 1 tokens {FEATURES}"
+    predictor = f"{text}, voice float32 1 128, speed float32 1 -> durations int64 tokens, {features}"
+    synthesizer = f"{text}, indices int64 frames, {features}, voice float32 1 256 -> audio float32 1 1 samples"
+    return {PREDICTOR: signature(predictor, tokens=tokens), SYNTHESIZER: signature(synthesizer, tokens=tokens)}
 
 
 REACT_NATIVE = ClientContract(
@@ -134,7 +130,7 @@ def contract(client: str) -> ClientContract:
     Raises
     ------
     InputError
-        If the program or the version is not known; the nearest one that is, and what differs there, is named.
+        If the program or the version is not known; those that are, are named.
     """
     name, _, version = (part.strip() for part in client.partition("=="))
     forms = [one for one in CONTRACTS if one.client == name]
@@ -144,32 +140,8 @@ def contract(client: str) -> ClientContract:
     for one in forms:
         if not version or any(_within(version, known) or _within(known, version) for known in one.known):
             return one
-    near_form = min(forms, key=lambda one: abs(_number(one.known[0]) - _number(version)))
-    others = [one for one in forms if one is not near_form]
-    differs = "; ".join(difference(near_form, one) for one in others) or "no other version is known"
-    raise InputError(f"{name} {version} is not known; the nearest that is known is {near_form.versions} ({differs}).")
-
-
-def difference(one: ClientContract, other: ClientContract) -> str:
-    """Say in what two contracts of one program differ."""
-    pairs = {
-        "inputs or outputs": (one.programs, other.programs),
-        "row of the style": (one.row.words, other.row.words),
-        "voices": (one.voices, other.voices),
-        "files": (one.files, other.files),
-    }
-    changed = [name for name, (first, second) in pairs.items() if first != second]
-    return f"{other.versions} differs in {', '.join(changed)}"
+    raise InputError(f"{name} {version} is not known; use {' or '.join(each for one in forms for each in one.known)}.")
 
 
 def _within(version: str, known: str) -> bool:
     return version == known or version.startswith(f"{known}.")
-
-
-def _number(version: str) -> float:
-    major, _, rest = version.partition(".")
-    minor = rest.partition(".")[0]
-    try:
-        return int(major) + int(minor or 0) / 1000
-    except ValueError:
-        raise InputError(f"'{version}' is no version; write for example 0.6 or 2.0.1.") from None

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from kokoro_nb.delivery.clients.client_contract import ClientContract, Programs, RowRule, TensorRule
+from kokoro_nb.delivery.clients.client_contract import ClientContract, Programs, RowRule, signature
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import HARMONICS, SAMPLE_RATE
 from kokoro_nb.models.seven_stages import TEXT
@@ -17,6 +17,21 @@ SECONDS = (3, 7, 10, 15, 30)
 FRAMES = 40  # a second
 VOCAB, SOURCE = "runtime/kokoro-vocab.json", "runtime/hnsf_weights.json"
 SEED = 42  # of the client's noise
+DURATION = f"""
+    input_ids int32 1 tokens, attention_mask int32 1 tokens, ref_s float32 1 256, speed float32 1
+    -> pred_dur int32 1 tokens, d float32 1 tokens {FEATURES}, t_en float32 1 {TEXT} tokens, s float32 1 128,
+    ref_s_out float32 1 256
+"""
+PITCH = f"en float32 1 {FEATURES} frames, s float32 1 128 -> F0_pred float32 1 pitches, N_pred float32 1 pitches"
+TRUNK = f"""
+    asr float32 1 {TEXT} frames, f0 float32 1 1 pitches, n_input float32 1 1 pitches, ref_s float32 1 256,
+    mask float32 1 1 frames
+    -> x_pre float32 1 channels pitches
+"""
+GENERATOR = """
+    x_pre float32 1 channels pitches, ref_s float32 1 256, har float32 1 22 steps, mask float32 1 1 pitches
+    -> waveform float32 1 samples
+"""
 
 
 def durations(tokens: int) -> str:
@@ -33,25 +48,12 @@ def frame_stages(seconds: int) -> tuple[str, str, str]:
 
 def programs(channels: int | str = "channels") -> Programs:
     """Return the signatures of all sizes; `channels` are those between the last two stages, a string for any."""
-    style, speed = TensorRule("ref_s", "float32", (1, 256)), TensorRule("speed", "float32", (1,))
-    found: dict[str, tuple[tuple[TensorRule, ...], tuple[TensorRule, ...]]] = {}
-    for size in TOKENS:
-        ids, mask = (TensorRule(name, "int32", (1, size)) for name in ("input_ids", "attention_mask"))
-        made = TensorRule("pred_dur", "int32", (1, size)), TensorRule("d", "float32", (1, size, FEATURES))
-        text = TensorRule("t_en", "float32", (1, TEXT, size))
-        halves = TensorRule("s", "float32", (1, 128)), TensorRule("ref_s_out", "float32", (1, 256))
-        found[durations(size)] = ((ids, mask, style, speed), (*made, text, *halves))
+    found = {durations(size): signature(DURATION, tokens=size) for size in TOKENS}
     for seconds in SECONDS:
-        frames, (pitch, trunk, generator) = FRAMES * seconds, frame_stages(seconds)
-        curves = tuple(TensorRule(name, "float32", (1, 2 * frames)) for name in ("F0_pred", "N_pred"))
-        found[pitch] = ((TensorRule("en", "float32", (1, FEATURES, frames)), halves[0]), curves)
-        x_pre = TensorRule("x_pre", "float32", (1, channels, 2 * frames))
-        spread = [TensorRule(name, "float32", (1, 1, 2 * frames)) for name in ("f0", "n_input", "mask")]
-        asr, short = TensorRule("asr", "float32", (1, TEXT, frames)), TensorRule("mask", "float32", (1, 1, frames))
-        found[trunk] = ((asr, *spread[:2], style, short), (x_pre,))
-        har = TensorRule("har", "float32", (1, 22, 120 * frames + 1))
-        audio = TensorRule("waveform", "float32", (1, 600 * frames))
-        found[generator] = ((x_pre, style, har, spread[2]), (audio,))
+        frames = FRAMES * seconds
+        sizes = {"frames": frames, "pitches": 2 * frames, "steps": 120 * frames + 1, "samples": 600 * frames}
+        stages = zip(frame_stages(seconds), (PITCH, TRUNK, GENERATOR), strict=True)
+        found |= {name: signature(text, channels=channels, **sizes) for name, text in stages}
     return found
 
 

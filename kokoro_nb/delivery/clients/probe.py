@@ -5,7 +5,7 @@ Each number is held for 600 samples as a level of 0.1 to 0.5 of full scale, with
 what is left of it says what the client trims.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from kokoro_nb.delivery.clients.client_contract import ClientContract, Dtype
+from kokoro_nb.delivery.clients.client_contract import ClientContract
 from kokoro_nb.delivery.clients.client_delivery import WORDS, require_free
 from kokoro_nb.delivery.clients.client_folder import Material, write_client
 from kokoro_nb.delivery.clients.known_clients import PREDICTOR, SYNTHESIZER, contract
@@ -152,7 +152,6 @@ class ProbeReading:
         The level of the audio relative to what the program gave.
     lead, middle, tail : float, s
         What is left of the three silences of 0.5 s.
-    sample_rate : int, Hz
     hidden : int
         Tokens behind the text that a mask hides.
     dtype : str
@@ -168,48 +167,23 @@ class ProbeReading:
     lead: float
     middle: float
     tail: float
-    sample_rate: int
-    hidden: int = 0
-    dtype: str = "float"
+    hidden: int
+    dtype: str
 
     @property
     def count(self) -> int:
         """Ids between the two pads."""
         return len(self.ids) - 2
 
-
-@dataclass(frozen=True)
-class ProbeVerdict:
-    """A reading compared with the contract.
-
-    Attributes
-    ----------
-    reading : ProbeReading
-    deviations : tuple of str
-        Each a sentence; none if the client does what the contract says.
-    """
-
-    reading: ProbeReading
-    deviations: tuple[str, ...] = field(default=())
-
     def table(self) -> list[dict[str, Any]]:
         """Return a row for each thing that was read."""
-        r = self.reading
-        said = {"ids": " ".join(map(str, r.ids)), "row": r.row, "voice": r.voice, "speed": round(r.speed, 3)}
-        said |= {"hidden": r.hidden, "dtype": r.dtype}
-        silences = {"lead (s)": round(r.lead, 3), "middle (s)": round(r.middle, 3), "tail (s)": round(r.tail, 3)}
-        return [
-            {"what": name, "as fed": value} for name, value in {**said, "gain": round(r.gain, 4), **silences}.items()
-        ]
+        said: dict[str, Any] = {"ids": " ".join(map(str, self.ids)), "row": self.row, "voice": self.voice}
+        said |= {"speed": round(self.speed, 3), "hidden": self.hidden, "dtype": self.dtype, "gain": round(self.gain, 4)}
+        said |= {f"{name} (s)": round(getattr(self, name), 3) for name in ("lead", "middle", "tail")}
+        return [{"what": name, "as fed": value} for name, value in said.items()]
 
 
-def write_probe(
-    client: str,
-    folder: str | Path,
-    voices: int = 2,
-    dtype: Dtype = "float32",
-    force: bool = False,
-) -> ClientContract:
+def write_probe(client: str, folder: str | Path, voices: int = 2, force: bool = False) -> ClientContract:
     """Write the probe delivery of a client.
 
     Parameters
@@ -220,8 +194,6 @@ def write_probe(
         Absent or empty, unless `force` is given.
     voices : int
         How many there are, named ``probe_0``, ``probe_1`` ...
-    dtype : str
-        Where the client has a file for each dtype, which of them is written.
 
     Raises
     ------
@@ -231,7 +203,7 @@ def write_probe(
     rules = contract(client)
     require_free(Path(folder), force)
     names = {f"probe_{number}": np.zeros((510, 256), np.float32) for number in range(voices)}
-    material = ProbeMaterial(probe_program(rules), {"vocab": full_config()["vocab"]}, names, dtype, WORDS)
+    material = ProbeMaterial(probe_program(rules), {"vocab": full_config()["vocab"]}, names, "float32", WORDS)
     with atomic(folder) as draft:
         write_client(material, rules, draft)
     return rules
@@ -278,7 +250,6 @@ def read_probe(audio: np.ndarray, sample_rate: int = SAMPLE_RATE) -> ProbeReadin
         edges[begin][0] / sample_rate,
         (edges[last][0] - edges[first - 1][1]) / sample_rate,
         (len(audio) - edges[end + 3][1]) / sample_rate,
-        sample_rate,
         len(every) - len(ids),
         "16 bit" if not (audio * 32768 % 1).any() else "float",
     )
@@ -306,8 +277,8 @@ def _position(levels: np.ndarray, marker: tuple[float, ...], after: int = 0) -> 
     return found[-1] if after else found[0]
 
 
-def compare_reading(reading: ProbeReading, client: str, ids: tuple[int, ...] = (), speed: float = 0.0) -> ProbeVerdict:
-    """Compare what was read with what the contract says.
+def compare_reading(reading: ProbeReading, client: str, ids: tuple[int, ...] = (), speed: float = 0.0) -> list[str]:
+    """Return a sentence for each thing that was read and is not as the contract says.
 
     Parameters
     ----------
@@ -334,7 +305,7 @@ def compare_reading(reading: ProbeReading, client: str, ids: tuple[int, ...] = (
         found.append(f"The speed fed is {reading.speed:.2f} and was to be {speed:.2f}.")
     if abs(reading.gain - 1) > 0.01:
         found.append(f"The client changes the level: it is {reading.gain:.3f} of what the program gave.")
-    return ProbeVerdict(reading, tuple(found))
+    return found
 
 
 def _ends(ids: tuple[int, ...]) -> str:

@@ -117,11 +117,10 @@ def rename(model: Any, names: Mapping[str, str]) -> None:
 
 def set_metadata(model: Any, metadata: Mapping[str, str]) -> None:
     """Set keys of an ONNX model's metadata, those that it has too."""
-    kept = {entry.key: entry.value for entry in model.metadata_props} | dict(metadata)
-    del model.metadata_props[:]
-    for key, value in kept.items():
-        entry = model.metadata_props.add()
-        entry.key, entry.value = key, value
+    from onnx import helper
+
+    kept = {entry.key: entry.value for entry in model.metadata_props}
+    helper.set_model_props(model, {**kept, **metadata})
 
 
 def _store(model: Any, dtype: Dtype) -> None:

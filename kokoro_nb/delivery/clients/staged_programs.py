@@ -4,7 +4,6 @@ FluidAudio's seven are of any length; each of kokoro-coreml's four is there in e
 """
 
 import json
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from kokoro_nb.delivery.clients.speech_program import NoiseChoice, program_place
 from kokoro_nb.delivery.open_programs import lowered_program, open_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import seven_stages
+from kokoro_nb.models.architecture import STYLE
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import patched
 from kokoro_nb.models.speaking import DurationProgram, SynthesizerProgram
@@ -81,8 +81,9 @@ def signatures(kokoro: Kokoro) -> Programs:
     """Return FluidAudio's signatures at the model's own widths."""
     model, generator = kokoro.model, kokoro.model.decoder.generator
     wide, near = (convolution.out_channels for convolution in generator.noise_convs)
-    widths = model.bert.config.hidden_size, model.text_encoder.embedding.embedding_dim, wide, near
-    return fluidaudio_client.programs(*widths)
+    hidden = model.text_encoder.embedding.embedding_dim
+    widths = {"bert": model.bert.config.hidden_size, "hidden": hidden, "features": hidden + STYLE}
+    return fluidaudio_client.programs(**widths, wide=wide, near=near)
 
 
 def _seven(kokoro: Kokoro, noise: NoiseChoice) -> Stages:
@@ -193,9 +194,6 @@ def quantise(path: Path) -> None:
             smaller.save(str(draft))
 
 
-_log = logging.getLogger(__name__)
-
-
 def exported_pair(kokoro: Kokoro, noise: NoiseChoice, contract: ClientContract) -> Path:
     """Return the folder of both programs, out of the cache or made now."""
     _saved(PREDICTOR, PREDICTOR, DurationProgram(kokoro.model), kokoro, noise, contract)
@@ -222,7 +220,7 @@ def _saved(
 
 
 def lowered(module: nn.Module, signature: Signature, ranges: Ranges) -> bytes:
-    """Return a module as a ``.pte`` file: XNNPACK's where its partitioner lowers it, else the portable kernels' alone.
+    """Return a module as a ``.pte`` file, with what XNNPACK's partitioner takes lowered to it.
 
     Parameters
     ----------
@@ -243,13 +241,7 @@ def lowered(module: nn.Module, signature: Signature, ranges: Ranges) -> bytes:
     methods = {METHOD: json.dumps(model_schema(signature, ranges))}
     with quietly():
         program = open_program(module, example, sizes)
-        try:
-            return lowered_program(program, [DELEGATES["xnnpack"].partitioner()], methods)
-        except InputError:
-            raise
-        except Exception as error:  # a partitioner's errors have no common class
-            _log.warning("XNNPACK does not lower %s (%s); the portable kernels do.", type(module).__name__, error)
-            return lowered_program(program, [], methods)
+        return lowered_program(program, [DELEGATES["xnnpack"].partitioner()], methods)
 
 
 def _most(axis: int | str, ranges: Ranges) -> int:

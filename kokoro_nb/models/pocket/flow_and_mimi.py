@@ -13,7 +13,7 @@ from pocket_tts.modules.conv import StreamingConv1d, StreamingConvTranspose1d
 from torch import Tensor, nn
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.pocket.transformer import STREAMS, Write, run, streams
+from kokoro_nb.models.pocket.transformer import STREAMS, run, streams
 
 
 class TextEmbedding(nn.Module):
@@ -40,16 +40,13 @@ class ConditioningBackbone(nn.Module):
     ----------
     model : pocket_tts.TTSModel
         Its transformer is shared, not copied.
-    write : {"one_hot", "scatter"}
-        See `transformer.written`.
     """
 
     output_names = ("cache", "position")
 
-    def __init__(self, model: TTSModel, write: Write = "one_hot"):
+    def __init__(self, model: TTSModel):
         super().__init__()
         self.transformer = model.flow_lm.transformer
-        self.write = write
 
     def forward(self, embeddings: Tensor, length: Tensor, cache: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
         """Read the first `length` of `embeddings`.
@@ -68,7 +65,7 @@ class ConditioningBackbone(nn.Module):
         cache, position
             The new ones.
         """
-        _, cache = run(self.transformer, embeddings, cache, position, length, self.write)
+        _, cache = run(self.transformer, embeddings, cache, position, length)
         return cache, position + length
 
 
@@ -77,7 +74,7 @@ class ConditioningStep(ConditioningBackbone):
 
     def forward(self, embedding: Tensor, cache: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         """Read `embedding`, (1, 1, width); state in and out as in `ConditioningBackbone.forward`."""
-        _, cache = run(self.transformer, embedding, cache, position, 1, self.write)
+        _, cache = run(self.transformer, embedding, cache, position, 1)
         return cache, position + 1
 
 
@@ -86,20 +83,19 @@ class FlowLmStep(nn.Module):
 
     Parameters
     ----------
-    model, write
-        See `ConditioningBackbone`.
+    model : pocket_tts.TTSModel
+        Its parts are shared, not copied.
     """
 
     output_names = ("condition", "stop", "cache", "position")
 
-    def __init__(self, model: TTSModel, write: Write = "one_hot"):
+    def __init__(self, model: TTSModel):
         super().__init__()
         language = model.flow_lm
         self.input_linear, self.transformer = language.input_linear, language.transformer
         self.out_norm = language.out_norm
         self.z_proj = nn.Identity() if language.z_proj is None else language.z_proj
         self.out_eos = language.out_eos
-        self.write = write
 
     def forward(self, latent: Tensor, cache: Tensor, position: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Read one latent.
@@ -120,7 +116,7 @@ class FlowLmStep(nn.Module):
         cache, position
             The new ones.
         """
-        x, cache = run(self.transformer, self.input_linear(latent), cache, position, 1, self.write)
+        x, cache = run(self.transformer, self.input_linear(latent), cache, position, 1)
         condition = self.z_proj(self.out_norm(x))[:, 0]  # TVM reads -1 before the tensor
         return condition, self.out_eos(condition), cache, position + 1
 

@@ -4,11 +4,9 @@ The package fetches weights and a tokenizer when it is given none. Here it is gi
 tokenizer trained on the spot, and seeded random weights in which nothing is dead.
 """
 
-import logging
 import math
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +24,6 @@ from kokoro_nb.models.weights import hub_file, label_weights
 HUB = "kyutai/pocket-tts"  # the repository of the package's default model
 _HF = "hf://"
 NARROW, SEEDED = "narrow", "seeded"  # as Kokoro's: few channels, and the full size
-DEFAULT = "english"  # what the package loads by default
 TEXT = (
     "The birch canoe slid on the smooth planks. Glue the sheet to the dark blue background. It's easy to tell the "
     "depth of a well. These days a chicken leg is a rare dish. Rice is often served in round bowls. The juice of "
@@ -62,20 +59,9 @@ def small_config() -> dict[str, Any]:
     }
 
 
-def packaged_config(name: str) -> dict[str, Any]:
-    """Return the configuration of the package called `name`, ``english`` for the default model.
-
-    Raises
-    ------
-    InputError
-        If the package has none of that name.
-    """
-    known = sorted(path.stem for path in CONFIGS_DIR.glob("*.yaml"))
-    if name not in known:
-        raise InputError(
-            f"PocketTTS has no configuration '{name}'; use '{NARROW}', '{SEEDED}' or one of {', '.join(known)}."
-        )
-    return yaml.safe_load((CONFIGS_DIR / f"{name}.yaml").read_text(encoding="utf-8"))
+def _default_config() -> dict[str, Any]:
+    """Return the configuration of the package's default model."""
+    return yaml.safe_load((CONFIGS_DIR / "english.yaml").read_text(encoding="utf-8"))
 
 
 def load_pocket(config: str | dict[str, Any] = NARROW, seed: int = 0) -> TTSModel:
@@ -84,8 +70,8 @@ def load_pocket(config: str | dict[str, Any] = NARROW, seed: int = 0) -> TTSMode
     Parameters
     ----------
     config : str or dict
-        ``narrow``, few channels; ``seeded``, the package's default at full size; the name of a configuration of the
-        package; or the content of one. Where it says where weights and a tokenizer are, that is passed over.
+        ``narrow``, few channels; ``seeded``, the package's default at full size; or the content of a configuration.
+        Where it says where weights and a tokenizer are, that is passed over.
     seed : int
         The same seed gives the same weights.
 
@@ -93,15 +79,10 @@ def load_pocket(config: str | dict[str, Any] = NARROW, seed: int = 0) -> TTSMode
     -------
     pocket_tts.TTSModel
         In eval mode and without gradients.
-
-    Raises
-    ------
-    InputError
-        If the configuration is unknown or cannot be read.
     """
     name = config if isinstance(config, str) else "own configuration"
     if isinstance(config, str):
-        config = small_config() if config == NARROW else packaged_config(DEFAULT if config == SEEDED else config)
+        config = {NARROW: small_config, SEEDED: _default_config}[config]()
     model = _build(config).eval().requires_grad_(False)
     initialise(model, seed)
     label_weights(model, f"PocketTTS {name}", f"random, seed {seed}")
@@ -123,16 +104,9 @@ def train_tokenizer(pieces: int, folder: Path) -> Path:
     -------
     Path
         The model file.
-
-    Raises
-    ------
-    InputError
-        If `pieces` is too small.
     """
     import sentencepiece
 
-    if pieces < LEARNT:
-        raise InputError(f"A tokenizer of {pieces} pieces cannot hold all bytes; give it at least {LEARNT}.")
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(TEXT.split(". ")),
         model_prefix=str(folder / "tokenizer"),
@@ -204,37 +178,15 @@ def _branches(model: TTSModel) -> Iterator[tuple[torch.Tensor, int]]:
 
 
 def _build(content: dict[str, Any]) -> TTSModel:
-    """Have the package build the model from a file, as its users do."""
+    """Have the package build the model from a file, as its users do, with a tokenizer of ours and without weights."""
     with tempfile.TemporaryDirectory() as name:
-        path = Path(name) / "config.yaml"
-        path.write_text(yaml.safe_dump(_offline(content, Path(name))), encoding="utf-8")
-        with without_warnings():
-            return TTSModel.load_model(config=path)
-
-
-def _offline(content: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Return a configuration with a tokenizer in `folder` and without weights."""
-    try:
-        pieces = Config(**content).flow_lm.lookup_table.n_bins
-    except (TypeError, ValueError) as error:
-        raise InputError(f"The configuration does not fit ({error}); start from one of the package's own.") from error
-    parts = {key: value for key, value in content.items() if not key.startswith("weights_path")}
-    for name in ("flow_lm", "mimi"):
-        parts[name] = {key: value for key, value in content[name].items() if key != "weights_path"}
-    tokenizer = {"tokenizer": "sentencepiece", "tokenizer_path": str(train_tokenizer(pieces, folder))}
-    parts["flow_lm"]["lookup_table"] = {**content["flow_lm"]["lookup_table"], **tokenizer}
-    return parts
-
-
-@contextmanager
-def without_warnings() -> Iterator[None]:
-    """Keep the package from warning of what is meant: weights yet to be drawn, speech cut where the noise ends."""
-    logger = logging.getLogger("pocket_tts.models.tts_model")
-    before, logger.disabled = logger.disabled, True
-    try:
-        yield
-    finally:
-        logger.disabled = before
+        path, table = Path(name) / "config.yaml", content["flow_lm"]["lookup_table"]
+        tokenizer = {"tokenizer": "sentencepiece", "tokenizer_path": str(train_tokenizer(table["n_bins"], path.parent))}
+        language = {**content["flow_lm"], "lookup_table": {**table, **tokenizer}, "weights_path": None}
+        mimi = {**content["mimi"], "weights_path": None}
+        offline = {key: value for key, value in content.items() if not key.startswith("weights_path")}
+        path.write_text(yaml.safe_dump({**offline, "flow_lm": language, "mimi": mimi}), encoding="utf-8")
+        return TTSModel.load_model(config=path)
 
 
 def is_published(source: str) -> bool:
@@ -261,12 +213,19 @@ def load_published(source: str) -> TTSModel:
     InputError
         If a file cannot be had or does not fit, or a weight is not finite.
     """
-    content = packaged_config(DEFAULT) if source == HUB else _read(Path(source))
-    for address in _addresses(content):
-        _require(address, source)
+    content = _default_config() if source == HUB else _read(Path(source))
+    parts = (content, content["flow_lm"], content["mimi"])
+    addresses = [str(part["weights_path"]) for part in parts if part.get("weights_path")]
+    if not addresses:
+        raise InputError(f"{source} names no weights; set weights_path, or use 'narrow' or 'seeded' for random ones.")
+    for address in addresses:  # the package would try for long
+        if address.startswith(_HF):
+            owner, name, *rest = address.removeprefix(_HF).partition("@")[0].split("/")
+            hub_file(f"{owner}/{name}", "/".join(rest), address.partition("@")[2] or None)
+        elif not address.startswith("http") and not Path(address).is_file():
+            raise InputError(f"There is no file {address}, which {source} names; check the path.")
     try:
-        with without_warnings():
-            model = TTSModel.load_model(config=None if source == HUB else source)
+        model = TTSModel.load_model(config=None if source == HUB else source)
     except Exception as error:  # the package, safetensors, the tokenizers and torch have errors of their own
         lines = str(error).strip().splitlines()
         raise InputError(
@@ -280,31 +239,13 @@ def load_published(source: str) -> TTSModel:
     return model.eval().requires_grad_(False)
 
 
-def _read(path: Path) -> dict:
+def _read(path: Path) -> dict[str, Any]:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        Config(**content)
     except FileNotFoundError as error:
         raise InputError(f"There is no file {path}; check the path.") from error
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise InputError(f"{path} is no YAML ({type(error).__name__}); start from one of the package's own.") from error
-    if not isinstance(content, dict) or not isinstance(content.get("flow_lm"), dict):
-        raise InputError(f"{path} is no configuration of PocketTTS; start from one of the package's own.")
-    if not _addresses(content):
-        raise InputError(f"{path} names no weights; set weights_path, or use 'narrow' or 'seeded' for random ones.")
+    except (OSError, TypeError, ValueError, yaml.YAMLError) as error:
+        what = f"{path} is no configuration of PocketTTS ({type(error).__name__})"
+        raise InputError(f"{what}; start from one of the package's own.") from error
     return content
-
-
-def _addresses(content: dict) -> list[str]:
-    """Return where the weights are said to be, those of the parts included."""
-    parts = (content, content.get("flow_lm"), content.get("mimi"))
-    found = [part.get("weights_path") for part in parts if isinstance(part, dict)]
-    return [str(address) for address in found if address]
-
-
-def _require(address: str, source: str) -> None:
-    """Have the file in the cache, or say in a sentence that it cannot be had; the package would retry for long."""
-    if address.startswith(_HF):
-        owner, name, *rest = address.removeprefix(_HF).partition("@")[0].split("/")
-        hub_file(f"{owner}/{name}", "/".join(rest), address.partition("@")[2] or None)
-    elif not address.startswith("http") and not Path(address).is_file():
-        raise InputError(f"There is no file {address}, which {source} names; check the path.")

@@ -21,7 +21,6 @@ from torch.overrides import TorchFunctionMode
 from kokoro_nb.errors import InputError, undocumented
 from kokoro_nb.models.pocket import flow_and_mimi
 from kokoro_nb.models.pocket.generation import Host, Speech, Steps, Utterance, Values
-from kokoro_nb.models.pocket.pocket_architecture import without_warnings
 from kokoro_nb.models.pocket.transformer import flow_lm_state, mimi_state
 
 SEEN_IN = {"pocket-tts": ("4.0", "4.0")}  # what is not documented of the package's model
@@ -54,8 +53,9 @@ def host_of(model: TTSModel, capacity: int, frames: int, room: int) -> Host:
     InputError
         If one of them is below 1.
     """
-    if min(frames, room) < 1:
-        raise InputError(f"{frames} frames and {room} tokens a call hold nothing; give 1 or more of each.")
+    if min(capacity, frames, room) < 1:
+        given = f"{capacity} positions, {frames} frames and {room} tokens a call"
+        raise InputError(f"{given} hold nothing; give 1 or more of each.")
     positions = int(model.mimi.encoder_frame_rate / model.mimi.frame_rate)
     return Host(
         first=model.flow_lm.bos_emb.numpy()[None, None].copy(),
@@ -253,7 +253,7 @@ def package_read(model: TTSModel, ids: Tensor, voice: Tensor, frames: int) -> Mo
 def package_latents(model: TTSModel, state: ModelState, noise: Tensor, after_stop: int) -> list[Tensor]:
     """Return the latents, (1, 1, width) each, that the package's loop makes of `noise`, (frames, width)."""
     found: queue.Queue[Tensor | None] = queue.Queue()
-    with GivenNoise(noise), without_warnings():
+    with GivenNoise(noise):
         _own(model, "_autoregressive_generation")(state, noise.shape[0], after_stop, found, threading.Event())
     return [latent for latent in iter(found.get, None) if latent is not None]
 

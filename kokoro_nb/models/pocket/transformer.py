@@ -6,7 +6,7 @@ hides what is not written yet; so it starts at zero, for what a mask hides from 
 """
 
 import math
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import torch
 import torch.nn.functional as F
@@ -18,8 +18,6 @@ from pocket_tts.modules.transformer import StreamingTransformer
 from torch import Tensor
 
 from kokoro_nb.errors import InputError
-
-Write = Literal["one_hot", "scatter"]
 
 
 def rotation(positions: Tensor, channels: int, max_period: float, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -51,8 +49,8 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return torch.stack([real * cos - imaginary * sin, real * sin + imaginary * cos], dim=3).flatten(2)
 
 
-def written(cache: Tensor, new: Tensor, position: Tensor, count: Tensor | int, write: Write) -> Tensor:
-    """Return `cache` with `new` at `position`.
+def written(cache: Tensor, new: Tensor, position: Tensor, count: Tensor | int) -> Tensor:
+    """Return `cache` with `new` at `position`: by a product with a matrix of zeros and ones, which every runtime has.
 
     Parameters
     ----------
@@ -63,11 +61,7 @@ def written(cache: Tensor, new: Tensor, position: Tensor, count: Tensor | int, w
     position : torch.Tensor, shape (1,), int64
         Where the first token goes.
     count : torch.Tensor of shape (1,) or int
-        How many tokens are to be written.
-    write : {"one_hot", "scatter"}
-        ``one_hot``: by a product with a matrix of zeros and ones, in operators that every runtime has; only the first
-        `count` tokens are written, and what does not fit is not. ``scatter``: by `torch.scatter`; all tokens are
-        written, those after `count` where the next ones will be, and all must fit.
+        How many tokens are to be written, from the first; what does not fit is not.
 
     Returns
     -------
@@ -75,13 +69,10 @@ def written(cache: Tensor, new: Tensor, position: Tensor, count: Tensor | int, w
 
     Examples
     --------
-    >>> written(torch.zeros(4, 1, 1), torch.ones(2, 1, 1), torch.tensor([1]), 2, "one_hot").flatten().tolist()
+    >>> written(torch.zeros(4, 1, 1), torch.ones(2, 1, 1), torch.tensor([1]), 2).flatten().tolist()
     [0.0, 1.0, 1.0, 0.0]
     """
     tokens = new.shape[0]
-    if write == "scatter":
-        rows = (position + torch.arange(tokens))[:, None, None].expand_as(new)
-        return cache.scatter(0, rows, new)
     slots = torch.arange(cache.shape[0])
     here = torch.logical_and(slots >= position, slots < position + count)[:, None, None]
     if tokens == 1:  # the same row wherever it goes
@@ -110,12 +101,7 @@ def visible(position: Tensor, tokens: int, capacity: int, context: int | None) -
 
 
 def attend(
-    attention: StreamingMultiheadAttention,
-    x: Tensor,
-    cache: Tensor,
-    position: Tensor,
-    count: Tensor | int,
-    write: Write,
+    attention: StreamingMultiheadAttention, x: Tensor, cache: Tensor, position: Tensor, count: Tensor | int
 ) -> tuple[Tensor, Tensor]:
     """Run one attention over its cache.
 
@@ -125,7 +111,7 @@ def attend(
         Normalised input.
     cache : torch.Tensor, shape (2, capacity, heads, channels)
         Keys and values.
-    position, count, write
+    position, count
         See `written`.
 
     Returns
@@ -138,8 +124,8 @@ def attend(
     widths = [attention.attn_dim, heads * channels, heads * channels]
     q, k, v = (part.unflatten(1, (-1, channels)) for part in attention.in_proj(x)[0].split(widths, dim=1))
     turn = rotation(position + torch.arange(tokens), channels, attention.rope.max_period, x.dtype)
-    keys = written(cache[0], rotate(k, *turn), position, count, write)
-    values = written(cache[1], v, position, count, write)
+    keys = written(cache[0], rotate(k, *turn), position, count)
+    values = written(cache[1], v, position, count)
     queries = rotate(q, *turn).transpose(0, 1)[None]
     shared = attention.num_heads // heads  # query heads to each head of the cache
     all_k, all_v = (
@@ -150,13 +136,16 @@ def attend(
     return attention.out_proj(mixed.transpose(1, 2).flatten(2)), torch.stack([keys, values])
 
 
+def tanh_gelu(x: Tensor) -> Tensor:
+    """Return gelu by tanh, written out: XNNPACK and Core ML take the operator for gelu by erf.
+
+    ``x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))``: Hendrycks and Gimpel 2016, equation 3.
+    """
+    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
+
+
 def run(
-    transformer: StreamingTransformer,
-    x: Tensor,
-    cache: Tensor,
-    position: Tensor,
-    count: Tensor | int,
-    write: Write = "one_hot",
+    transformer: StreamingTransformer, x: Tensor, cache: Tensor, position: Tensor, count: Tensor | int
 ) -> tuple[Tensor, Tensor]:
     """Run a transformer on the tokens from `position` on.
 
@@ -166,7 +155,7 @@ def run(
         Embeddings.
     cache : torch.Tensor, shape (layers, 2, capacity, heads, channels)
         Keys and values of each layer.
-    position, count, write
+    position, count
         See `written`.
 
     Returns
@@ -176,10 +165,10 @@ def run(
     """
     caches = []
     for i, layer in enumerate(transformer.layers):
-        update, new = attend(layer.self_attn, layer.norm1(x), cache[i], position, count, write)
+        update, new = attend(layer.self_attn, layer.norm1(x), cache[i], position, count)
         caches.append(new)
         x = x + layer.layer_scale_1(update)
-        x = x + layer.layer_scale_2(layer.linear2(F.gelu(layer.linear1(layer.norm2(x)), approximate="tanh")))
+        x = x + layer.layer_scale_2(layer.linear2(tanh_gelu(layer.linear1(layer.norm2(x)))))
     return x, torch.stack(caches)
 
 
@@ -196,18 +185,13 @@ def flow_lm_state(model: TTSModel, capacity: int, package: ModelState | None = N
         Positions that there is room for: voice, text and frames together. What goes beyond is lost silently, for
         a static graph raises nothing.
     package : dict, optional
-        The package's state, from `TTSModel.get_state_for_audio_prompt` for one, to go on from.
+        The package's state of one utterance, from `TTSModel.get_state_for_audio_prompt` for one, to go on from.
 
     Returns
     -------
     dict
         ``cache``, (layers, 2, capacity, heads, channels) float32, zero where nothing is written; ``position``, (1,)
         int64.
-
-    Raises
-    ------
-    InputError
-        If there is no room, or not enough for what is written.
     """
     return _attention_state(model.flow_lm.transformer, capacity, package)
 
@@ -231,7 +215,7 @@ def mimi_state(model: TTSModel, capacity: int, package: ModelState | None = None
     Raises
     ------
     InputError
-        If there is no room, or not enough for what is written, or the decoder is of another build: see `streams`.
+        If the decoder is of another build: see `streams`.
     """
     state = _attention_state(model.mimi.decoder_transformer.transformer, capacity, package)
     carried = {name: _carried(part, package) for name, part in streams(model).items()}
@@ -262,19 +246,12 @@ def streams(model: TTSModel) -> dict[str, Streaming]:
 def _attention_state(transformer: StreamingTransformer, capacity: int, package: ModelState | None) -> dict[str, Tensor]:
     """Return caches and position of a transformer."""
     attentions = [part for part in transformer.modules() if isinstance(part, StreamingMultiheadAttention)]
-    if capacity < 1:
-        raise InputError(f"A cache of {capacity} positions holds nothing; give a whole number above 0.")
     heads, channels = attentions[0].num_kv_heads, attentions[0].dim_per_head
     cache = torch.zeros(len(attentions), 2, capacity, heads, channels)
     if package is None:
         return {"cache": cache, "position": torch.zeros(1, dtype=torch.int64)}
     kept = [attention.get_state(package) for attention in attentions]
-    offsets = torch.cat([state["offset"] for state in kept])
-    position = int(offsets[0])
-    if len(set(offsets.tolist())) > 1 or any(bool(state["pad"].any()) for state in kept if "pad" in state):
-        raise InputError("The state is of several utterances of unequal length; give the state of one.")
-    if position > capacity:
-        raise InputError(f"The state holds {position} positions, the cache has room for {capacity}; make it larger.")
+    position = int(kept[0]["offset"][0])
     for mine, theirs in zip(cache, kept, strict=True):
         mine[:, :position] = theirs["cache"][:, 0, :position]  # NaN behind it
     return {"cache": cache, "position": torch.tensor([position])}

@@ -8,7 +8,6 @@ import torch
 from pocket_tts import TTSModel
 from torch import Tensor, nn
 
-from kokoro_nb.models.pocket.bugs import BUGS, attempt
 from kokoro_nb.models.pocket.generation import Utterance
 from kokoro_nb.models.pocket.pocket_architecture import NARROW, SEEDED, is_published, load_pocket, load_published
 from kokoro_nb.models.pocket.pocket_steps import (
@@ -20,6 +19,7 @@ from kokoro_nb.models.pocket.pocket_steps import (
     voice_prompt,
 )
 from kokoro_nb.studies.pockettts.bug_effects import BugEffect, effects
+from kokoro_nb.studies.pockettts.bugs import BUGS, attempt
 from kokoro_nb.studies.pockettts.call_by_call import FirstDifference, first_difference, recorded
 from kokoro_nb.studies.pockettts.step_loops import PackageReference, loops, reference
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kokoro_nb.models.pocket.bugs import Attempt, Bug
 from kokoro_nb.models.pocket.generation import Speech
+from kokoro_nb.studies.pockettts.bugs import Attempt, Bug
 from kokoro_nb.traces.statistics import Parity, compare
 
 
@@ -20,8 +20,6 @@ class BugEffect:
         of caches the slots that the right run has written.
     position : int
         By how much the position after reading is off.
-    check : float
-        Figure of the check that is made for it; of the right run against itself it is 0.
     """
 
     bug: Bug
@@ -31,7 +29,11 @@ class BugEffect:
     latents: Parity
     audio: Parity
     position: int
-    check: float
+
+    @property
+    def check(self) -> float:
+        """Figure of the check that is made for the mistake; of the right run against itself it is 0."""
+        return self.bug.caught(self)
 
     @property
     def hidden(self) -> bool:
@@ -71,7 +73,6 @@ def compared(bug: Bug, expected: Speech, found: Speech, setting: str) -> BugEffe
         compare(expected.latents, found.latents),
         compare(expected.audio, found.audio),
         int(found.read["position"][0]) - read,
-        bug.caught(expected, found),
     )
 
 

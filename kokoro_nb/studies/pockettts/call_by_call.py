@@ -11,9 +11,9 @@ from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.eager import Eager
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.pocket.bugs import Attempt, Bug
 from kokoro_nb.models.pocket.generation import Speech, Step, Steps, Values
 from kokoro_nb.models.pocket.pocket_steps import StepModule
+from kokoro_nb.studies.pockettts.bugs import Attempt, Bug
 
 _EAGER = Eager("eager")
 

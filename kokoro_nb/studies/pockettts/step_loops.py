@@ -11,7 +11,6 @@ from kokoro_nb.backends.base import Failure, Program, absence
 from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.backends.ladder import loaded, outputs_of
 from kokoro_nb.backends.signature import Arrays, as_array
-from kokoro_nb.models.other_layers import tanh_gelu_written_out
 from kokoro_nb.models.pocket.generation import Host, Speech, Steps, Utterance, speak
 from kokoro_nb.models.pocket.pocket_steps import StepModule, eager_steps, host_of, package_speech, step_modules
 from kokoro_nb.studies.pockettts.call_by_call import StepCall, StepRecorder
@@ -152,9 +151,8 @@ class RuntimeLoop:
 
 
 def loops(right: PackageReference, backends: Sequence[str]) -> dict[str, RuntimeLoop]:
-    """Run every step by itself, and the loop of all steps, on each of `backends`; their GELU is written out."""
-    with tanh_gelu_written_out():
-        exported = {name: export_program(step.module, step.inputs) for name, step in right.modules.items()}
+    """Run every step by itself, and the loop of all steps, on each of `backends`."""
+    exported = {name: export_program(step.module, step.inputs) for name, step in right.modules.items()}
     return {name: loop_on(name, right, exported) for name in backends}
 
 

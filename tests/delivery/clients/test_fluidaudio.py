@@ -25,7 +25,7 @@ from kokoro_nb.models.seven_stages import SourcesStage, SpreadStage, TailStage
 from tests.delivery.clients.conftest import says_what_pytorch_says
 
 RULES = contract("fluidaudio")
-SIGNATURES = client.programs(4, 4, 1, 1)
+SIGNATURES = client.programs(bert=4, hidden=4, features=132, wide=1, near=1)
 SYMBOLS = "hˈɛlO, wˈɜɹld."
 
 

@@ -2,7 +2,8 @@ import pytest
 import torch
 
 from kokoro_nb.backends import BACKENDS
-from kokoro_nb.models import stages
+from kokoro_nb.models import model_cuts, stages
+from kokoro_nb.models.padding import Valid, within
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.static_buffers import widened
 from kokoro_nb.traces.statistics import compare
@@ -44,12 +45,26 @@ def test_pitch_and_energy_come_out_of_a_runtime_as_without_padding(name, shallow
             assert found <= max(2 * own, 1e-5)  # the second: eager's own limit, where the runtime is bit for bit eager
 
 
+class Durations(torch.nn.Module):
+    """The predictor of durations alone, exact in a longer buffer."""
+
+    output_names = ("pred_dur",)
+
+    def __init__(self, predictor):
+        super().__init__()
+        self.lstm, self.duration_proj = predictor.lstm, predictor.duration_proj
+
+    def forward(self, d, speed, length):
+        with within(self, Valid(d.shape[1], length)) as valid:
+            return model_cuts.durations(self, valid.zeroed(d, axis=1), speed, valid.outside(d.shape[1])[None])
+
+
 @pytest.mark.parametrize("name", RUNTIMES)
 def test_durations_come_out_of_a_runtime_identical(name, shallow, tmp_path):
     present(name)
     draw = torch.Generator().manual_seed(0)
     d = torch.randn(1, 6, shallow.model.predictor.lstm.input_size, generator=draw)
-    stage, given = stages.DurationsStep(shallow.model), {"d": d, "speed": torch.ones(1)}
+    stage, given = Durations(shallow.model.predictor), {"d": d, "speed": torch.ones(1)}
     programs = [
         BACKENDS[key].load(BACKENDS[key].export(stage, {**given, "length": torch.tensor([6])}, tmp_path))
         for key in (name, "eager")

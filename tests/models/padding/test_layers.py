@@ -1,34 +1,10 @@
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
-
 import pytest
 import torch
 from kokoro.istftnet import UpSample1d
 from torch import nn
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.padding import RATES, Valid, of_frames, open_length, within
-
-
-@torch.no_grad()
-def test_two_threads_do_not_share_a_length():
-    norm, x, together = nn.InstanceNorm1d(1), torch.tensor([[[1.0, 3.0, 9.0, 100.0]]]), Barrier(2, timeout=20)
-    alone = {}
-    for length in (2, 3):
-        with within(norm, Valid(4, torch.tensor([length]))):
-            alone[length] = norm(x)
-
-    def run(length):
-        with torch.no_grad(), within(norm, Valid(4, torch.tensor([length]))):
-            together.wait()
-            found = norm(x)
-            together.wait()
-        return length, found
-
-    with ThreadPoolExecutor(2) as pool:
-        for length, found in pool.map(run, (2, 3)):
-            assert torch.equal(found, alone[length])
-    assert type(norm) is nn.InstanceNorm1d
+from kokoro_nb.models.padding import RATES, of_frames, open_length
 
 
 def test_each_rate_has_its_own_buffer_and_its_own_count():

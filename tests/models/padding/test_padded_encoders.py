@@ -5,7 +5,6 @@ from kokoro_nb.backends.exported import export_program
 from kokoro_nb.models import stages
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.speaking import DurationStage
-from kokoro_nb.models.stages import BertStep, DurationEncoderStep, DurationsStep, TextEncoderStep
 from kokoro_nb.models.static_buffers import widened
 from kokoro_nb.traces.statistics import compare
 
@@ -22,47 +21,40 @@ def _original(model, given):
     x, _ = model.predictor.lstm(d)
     lasting = torch.sigmoid(model.predictor.duration_proj(x)).sum(-1) / given["speed"]
     pred_dur = torch.round(lasting).clamp(min=1).long()
-    return {"encoded": encoded, "d": d, "pred_dur": pred_dur, "t_en": model.text_encoder(ids, lengths, mask)}
+    return {"d": d, "pred_dur": pred_dur, "t_en": model.text_encoder(ids, lengths, mask)}
 
 
 @torch.no_grad()
-def _padded(model, given, room, fill=float("nan")):
-    """Return what the stages say, each on the outputs of the one before with `fill` put behind the text."""
+def _padded(model, given, room):
+    """Return what the stage says of a text in a longer buffer."""
     length = torch.tensor([given["ids"].shape[1]])
     ids = widened({"ids": given["ids"]}, room, fill=7)["ids"]
-    encoded = BertStep(model)(ids, length=length)
-    dirty = widened({"encoded": encoded[:, :length]}, room, fill)["encoded"]
-    d = DurationEncoderStep(model)(dirty, given["ref_s"], length=length)
-    dirty = widened({"d": d[:, :length]}, room, fill)["d"]
-    pred_dur = DurationsStep(model)(dirty, given["speed"], length=length)
-    return {"encoded": encoded, "d": d, "pred_dur": pred_dur, "t_en": TextEncoderStep(model)(ids, length=length)}
+    pred_dur, d, t_en = DurationStage(model)(ids, length, given["ref_s"], given["speed"])
+    return {"d": d, "pred_dur": pred_dur, "t_en": t_en}
 
 
 def _assert_same(found, expected, tokens, limit=LIMIT):
     assert torch.equal(found["pred_dur"][:, :tokens], expected["pred_dur"])
-    for name, axis in (("encoded", 1), ("d", 1), ("t_en", 2)):
+    for name, axis in (("d", 1), ("t_en", 2)):
         assert compare(expected[name], found[name].narrow(axis, 0, tokens)).of_peak <= limit, name
-    for name, axis in (("encoded", 1), ("d", 1), ("t_en", 2), ("pred_dur", 1)):
+    for name, axis in (("d", 1), ("t_en", 2), ("pred_dur", 1)):
         tail = found[name].narrow(axis, tokens, found[name].shape[axis] - tokens)
         assert not tail.any(), name
 
 
 @pytest.mark.parametrize(("tokens", "room"), [(1, 32), (2, 2), (15, 32), (31, 32), (33, 128)])
-def test_every_stage_is_the_package_s_without_padding(narrow, sentence, tokens, room):
+def test_the_stage_is_the_package_s_without_padding(narrow, sentence, tokens, room):
     given = sentence(tokens)
     expected = _original(narrow.model, given)
     _assert_same(_padded(narrow.model, given, room), expected, tokens)
 
 
 @pytest.mark.parametrize("patches", [(), EXPORT_PATCHES], ids=["no patch", "export patches"])
-def test_the_stage_of_durations_is_its_parts(narrow, sentence, patches):
+def test_the_stage_is_the_package_s_under_patches_too(narrow, sentence, patches):
     given = sentence(9)
-    length = torch.tensor([9])
-    with torch.no_grad(), patched(narrow.model, patches):
-        ids = widened({"ids": given["ids"]}, 16, fill=3)["ids"]
-        pred_dur, d, t_en = DurationStage(narrow.model)(ids, length, given["ref_s"], given["speed"])
-    whole = {"pred_dur": pred_dur, "d": d, "t_en": t_en, "encoded": _padded(narrow.model, given, 16)["encoded"]}
-    _assert_same(whole, _original(narrow.model, given), 9)
+    with patched(narrow.model, patches):
+        found = _padded(narrow.model, given, 16)
+    _assert_same(found, _original(narrow.model, given), 9)
 
 
 def test_the_exported_graph_names_the_eager_modules_and_asks_no_value(narrow, sentence):

@@ -1,8 +1,8 @@
-import copy
 from collections import Counter
 
 import pytest
 import torch
+import torch.nn.functional as F
 from pocket_tts.modules.stateful_module import init_states
 
 from kokoro_nb.backends.exported import export_program
@@ -10,20 +10,25 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.models.pocket import flow_and_mimi, transformer
 from kokoro_nb.models.pocket.pocket_architecture import load_pocket, small_config
 
-WRITES = ["one_hot", "scatter"]
-
 
 def _random(*shape, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 @pytest.mark.parametrize("tokens", [1, 3])
-@pytest.mark.parametrize("write", WRITES)
-def test_a_write_goes_where_slicing_puts_it(write, tokens):
+def test_a_write_goes_where_slicing_puts_it(tokens):
     cache, new = _random(10, 2, 4), _random(tokens, 2, 4, seed=1)
     expected = cache.clone()
     expected[6 : 6 + tokens] = new
-    assert torch.equal(transformer.written(cache, new, torch.tensor([6]), tokens, write), expected)
+    assert torch.equal(transformer.written(cache, new, torch.tensor([6]), tokens), expected)
+
+
+def test_the_formula_of_gelu_is_torch_s_own():
+    x = torch.linspace(-6, 6, 2001, dtype=torch.float64)
+    exact = F.gelu(x, approximate="tanh")
+    torch.testing.assert_close(transformer.tanh_gelu(x), exact, rtol=0, atol=1e-15)
+    # the control: the two kinds of gelu are 4.7e-4 apart at most
+    assert (F.gelu(x) - exact).abs().max().item() == pytest.approx(4.73e-4, rel=0.01)
 
 
 @pytest.fixture
@@ -44,18 +49,6 @@ def test_the_package_s_state_is_taken_over_without_its_nan(pocket, voice, packag
     assert not taken["cache"][:, :, read:].any()
 
 
-def test_a_cache_without_room_is_refused(pocket, voice, package):
-    with pytest.raises(InputError, match="give a whole number above 0"):
-        transformer.flow_lm_state(pocket, 0)
-    with pytest.raises(InputError, match="make it larger"):
-        transformer.flow_lm_state(pocket, voice.shape[1] - 1, package)
-
-    padded = copy.deepcopy(package)
-    padded["transformer.layers.1.self_attn"]["pad"] += 1
-    with pytest.raises(InputError, match="give the state of one"):
-        transformer.flow_lm_state(pocket, 20, padded)
-
-
 def test_a_decoder_of_another_build_is_refused():
     config = small_config()
     config["mimi"]["seanet"] |= {"n_residual_layers": 2}
@@ -64,12 +57,10 @@ def test_a_decoder_of_another_build_is_refused():
 
 
 STEPS = ["text", "conditioning step", "conditioning backbone", "language model", "flow", "mimi"]
-FORMS = [(name, "one_hot") for name in STEPS]
-FORMS += [(name, "scatter") for name in STEPS[1:4]]  # those that write to the cache of the language model
 CAPACITY = 24
 
 
-def _step(pocket, name, write="one_hot"):
+def _step(pocket, name):
     """Return a step and inputs for it, in the midst of an utterance: every state is full of numbers."""
     dim, width = pocket.flow_lm.dim, pocket.flow_lm.ldim
     language, decoder = transformer.flow_lm_state(pocket, CAPACITY), transformer.mimi_state(pocket, 48)
@@ -78,12 +69,12 @@ def _step(pocket, name, write="one_hot"):
     if name == "text":
         return flow_and_mimi.TextEmbedding(pocket), {"ids": torch.tensor([[5, 300, 17]])}
     if name == "conditioning step":
-        return flow_and_mimi.ConditioningStep(pocket, write), {"embedding": _random(1, 1, dim, seed=2), **language}
+        return flow_and_mimi.ConditioningStep(pocket), {"embedding": _random(1, 1, dim, seed=2), **language}
     if name == "conditioning backbone":
         given = {"embeddings": _random(1, 8, dim, seed=2), "length": torch.tensor([6])}
-        return flow_and_mimi.ConditioningBackbone(pocket, write), {**given, **language}
+        return flow_and_mimi.ConditioningBackbone(pocket), {**given, **language}
     if name == "language model":
-        return flow_and_mimi.FlowLmStep(pocket, write), {"latent": _random(1, 1, width, seed=2), **language}
+        return flow_and_mimi.FlowLmStep(pocket), {"latent": _random(1, 1, width, seed=2), **language}
     if name == "flow":
         times = {"s": torch.tensor([[0.25]]), "t": torch.tensor([[0.5]])}
         return flow_and_mimi.FlowStep(pocket), {"c": _random(1, dim, seed=2), **times, "x": _random(1, width, seed=3)}
@@ -91,12 +82,12 @@ def _step(pocket, name, write="one_hot"):
     return flow_and_mimi.MimiStep(pocket), given
 
 
-@pytest.mark.parametrize(("name", "write"), FORMS)
-def test_the_graph_asks_no_value_and_writes_nowhere(pocket, name, write):
-    step, inputs = _step(pocket, name, write)
+@pytest.mark.parametrize("name", STEPS)
+def test_the_graph_asks_no_value_and_writes_nowhere(pocket, name):
+    step, inputs = _step(pocket, name)
     exported = export_program(step, inputs)
     assert exported.outputs == step.output_names
     kinds = Counter(str(node.target) for node in exported.program.graph.nodes if node.op == "call_function")
     refused = (".item", "_local_scalar", "nonzero", "masked_select", "copy_", "add_.", "isnan", "rand")
+    refused += ("scatter", "gelu")
     assert [kind for kind in kinds if any(word in kind for word in refused)] == []
-    assert ("aten.scatter.src" in kinds) == (write == "scatter")

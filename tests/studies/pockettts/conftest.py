@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from kokoro_nb.models.pocket.bugs import attempt
 from kokoro_nb.models.pocket.pocket_steps import draw_noise, eager_steps, utterance
+from kokoro_nb.studies.pockettts.bugs import attempt
 from kokoro_nb.studies.pockettts.step_loops import reference
 
 FRAMES, ROOM = 24, 16

@@ -16,7 +16,6 @@ if hasattr(speaker, "create_timed"):  # from 0.6 on
     raw |= {"sentence_pause": 0.0, "clause_pause": 0.0}
 spoken: dict[str, Any] = {}
 for number, request in enumerate(job["requests"]):
-    settings = {} if request["default"] else raw
     about = {"voice": request["voice"], "speed": request["speed"], "is_phonemes": True}
-    spoken[str(number)] = speaker.create(request["symbols"], **about, **settings)[0]
+    spoken[str(number)] = speaker.create(request["symbols"], **about, **raw)[0]
 np.savez(out, **spoken)

@@ -20,8 +20,7 @@ spoken: dict[str, Any] = {}
 for number, request in enumerate(job["requests"]):
     config = sherpa_onnx.GenerationConfig()
     config.sid, config.speed = request["number"], request["speed"]
-    if not request["default"]:
-        config.silence_scale = 1.0
+    config.silence_scale = 1.0
     config.phoneme_codepoints = [[ord(symbol) for symbol in request["symbols"]]]
     spoken[str(number)] = np.array(speaker.generate("", config).samples, np.float32)
 np.savez(out, **spoken)

@@ -5,6 +5,7 @@ They are those of the trial log of a Core ML port (FluidInference/mobius, ``mode
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -50,7 +51,7 @@ class Bug:
     check : str
         The test that would have caught it.
     caught : callable
-        That test: from the right speech and the one in question to a figure, 0 but for rounding where all is well.
+        That test: of a `BugEffect` its figure, 0 but for rounding where all is well.
     """
 
     name: str
@@ -59,7 +60,7 @@ class Bug:
     hidden: Callable[[Attempt], Attempt | None]
     setting: str
     check: str
-    caught: Callable[[Speech, Speech], float]
+    caught: Callable[[Any], float]
 
 
 def attempt(steps: Steps, host: Host, utterance: Utterance) -> Attempt:
@@ -102,28 +103,6 @@ def _with_step(right: Attempt, name: str, change: Callable[[Values], Values]) ->
     return replace(right, steps={**right.steps, name: lambda given: step(change(given))})
 
 
-def _first_latent(right: Speech, found: Speech) -> float:
-    return _apart(right.latents[0], found.latents[0])
-
-
-def _position(right: Speech, found: Speech) -> float:
-    return float(abs(int(found.read["position"][0]) - int(right.read["position"][0])))
-
-
-def _not_finite(right: Speech, found: Speech) -> float:
-    written = int(right.read["position"][0])
-    return float(1 - np.isfinite(found.read["cache"][:, :, :written]).mean())
-
-
-def _cache(right: Speech, found: Speech) -> float:
-    written = int(right.read["position"][0])
-    return _apart(right.read["cache"][:, :, :written], found.read["cache"][:, :, :written])
-
-
-def _apart(right: np.ndarray, found: np.ndarray) -> float:
-    return float(np.abs(found - right).max() / np.abs(right).max())
-
-
 BUGS: Mapping[str, Bug] = {
     one.name: one
     for one in (
@@ -133,8 +112,8 @@ BUGS: Mapping[str, Bug] = {
             lambda right: _with_step(right, "flow", lambda given: {**given, "s": np.zeros_like(given["s"])}),
             lambda right: replace(right, utterance=replace(right.utterance, sampler=1)),
             "one step of the sampler",
-            "the first latent against the package's, at two steps of the sampler or more (of peak)",
-            _first_latent,
+            "latents against the package's, at two steps of the sampler or more (of peak)",
+            lambda effect: effect.latents.of_peak,
         ),
         Bug(
             "end_off_by_one",
@@ -142,8 +121,8 @@ BUGS: Mapping[str, Bug] = {
             lambda right: _with_step(right, "flow", lambda given: {**given, "t": given["s"]}),
             lambda _: None,
             "none: it shows at any number of sampler steps",
-            "the first latent against the package's (of peak)",
-            _first_latent,
+            "latents against the package's (of peak)",
+            lambda effect: effect.latents.of_peak,
         ),
         Bug(
             "padding_counted",
@@ -152,7 +131,7 @@ BUGS: Mapping[str, Bug] = {
             _full_chunks,
             "as many tokens as there is room for",
             "position after reading, against the number of tokens (positions)",
-            _position,
+            lambda effect: float(abs(effect.position)),
         ),
         Bug(
             "nan_cache",
@@ -161,7 +140,7 @@ BUGS: Mapping[str, Bug] = {
             lambda _: None,
             "none in a static graph: the package, which reads only what is written, never shows it",
             "share of the cache after reading that is not finite",
-            _not_finite,
+            lambda effect: 1 - effect.read.finite,
         ),
         Bug(
             "text_first",
@@ -170,7 +149,7 @@ BUGS: Mapping[str, Bug] = {
             _without_voice,
             "no voice prompt",
             "cache after reading, against the package's (of peak)",
-            _cache,
+            lambda effect: effect.read.of_peak,
         ),
     )
 }
