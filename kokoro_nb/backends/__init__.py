@@ -10,7 +10,6 @@ from kokoro_nb.backends.mil.rounding import STRICT
 from kokoro_nb.backends.onnx import OnnxRuntime
 from kokoro_nb.backends.qnn import Qnn
 from kokoro_nb.backends.tvm import Tvm
-from kokoro_nb.backends.tvm.cross import TvmCross
 from kokoro_nb.backends.tvm.schedule.scheduled_tvm import TvmScheduled
 from kokoro_nb.errors import InputError
 from kokoro_nb.known_warnings import silence_known_warnings
@@ -55,14 +54,6 @@ _LISTED: tuple[tuple[Backend, str], ...] = (
         TvmScheduled("tvm-scheduled"),
         "TVM with joined operators, its loops reordered by kokoro_nb for speed; outputs only",
     ),
-    (TvmCross("tvm-aarch64-linux", machine="aarch64-linux"), "TVM's code for 64-bit ARM processors under Linux"),
-    (TvmCross("tvm-arm64-macos", machine="arm64-macos"), "TVM's code for Apple's processors under macOS"),
-    (TvmCross("tvm-metal", machine="metal"), "TVM's code for Apple's graphics processors"),
-    (
-        TvmCross("tvm-metal-general", machine="metal", matmul=False),
-        "the same without TVM's schedule for matrix products, which ends TVM 0.27 with a segmentation fault",
-    ),
-    (TvmCross("tvm-opencl", machine="opencl"), "TVM's code for graphics processors under OpenCL"),
 )
 
 BACKENDS: dict[str, Backend] = {backend.name: backend for backend, _ in _LISTED}

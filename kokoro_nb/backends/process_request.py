@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kokoro_nb.run_apart import ProcessResult, run_apart
+from kokoro_nb.run_apart import run_apart
 
 REQUEST, ANSWER = "request.json", "answer.json"
 
@@ -19,23 +19,13 @@ def ask(module: str, folder: Path, request: Mapping[str, Any], did: str) -> Any:
     RuntimeError
         If the process, which `did` something, fails; with what it printed.
     """
-    write_request(folder, request)
-    done = run_module(module, folder)
+    (folder / REQUEST).write_text(json.dumps(request), encoding="utf-8")
+    # the same copy of this package, whether it is installed or not
+    found = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = run_apart(["-P", "-m", module, folder], environment={**os.environ, "PYTHONPATH": found})
     if done.status != 0:
         raise RuntimeError(f"The process that {did} ended with {done.status}: {done.stderr.strip()}")
     return json.loads((folder / ANSWER).read_text(encoding="utf-8"))
-
-
-def write_request(folder: Path, request: Mapping[str, Any]) -> None:
-    """Write a request into `folder`."""
-    (folder / REQUEST).write_text(json.dumps(request), encoding="utf-8")
-
-
-def run_module(module: str, folder: Path) -> ProcessResult:
-    """Run `module` of this package in a new Python process on what is in `folder`; return how it ended."""
-    # the same copy of this package, whether it is installed or not
-    found = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
-    return run_apart(["-P", "-m", module, folder], environment={**os.environ, "PYTHONPATH": found})
 
 
 def read_request(folder: Path) -> Any:

@@ -1,4 +1,4 @@
-"""Sound as a page embeds it: a player with the sound in it, pictures and curves, small enough for each version."""
+"""Sound as a page embeds it: the sound itself, pictures and curves, small enough for each version."""
 
 import base64
 import io
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening import spectrum
 from kokoro_nb.listening.waveform import finite_fraction
-from kokoro_nb.markup import Fragment, number
+from kokoro_nb.markup import number
 from kokoro_nb.reporting.style import NAN_MARK, encode_png
 
 MELS = 80
@@ -178,37 +178,6 @@ def mono(y: Any, sr: int) -> np.ndarray:
     if isinstance(sr, bool) or int(sr) != sr or sr <= 0:
         raise InputError(f"The sampling rate must be a positive whole number of Hz, not {sr!r}.")
     return y
-
-
-def player(label: str, y: np.ndarray, sr: int) -> Fragment:
-    """Return a player with `y` embedded as 16-bit FLAC, which is lossless at that depth and plays in every browser.
-
-    Audio beyond full scale is turned down to fit, and the gain is stated; audio within it is left as loud as it is.
-    Audio that is not wholly finite gets a text in place of a player.
-
-    Parameters
-    ----------
-    label : str
-        What is heard.
-    y : np.ndarray, shape=(samples,), float
-        Audio, full scale at 1.
-    sr : int
-        Sampling rate in Hz.
-    """
-    about, text, finite = f"{y.size / sr:.2f} s · {number(sr)} Hz", "", np.isfinite(y)
-    if not finite.all():
-        text = f"Not playable: {number(100 * (1 - finite.mean()))} % of {number(y.size)} samples are not finite."
-        body = f"<p>{NOT_FINITE}{text}</p>"
-    else:
-        peak = float(np.abs(y.astype(np.float64)).max())
-        about += f" · {level(peak)}"
-        body = sound_element(label, y.astype(np.float64) / max(1.0, peak), sr)
-        if peak > 1:
-            text = f"Beyond full scale: played {20 * np.log10(peak):.1f} dB down. The WAV file is untouched."
-            body += f"<p>{text}</p>"
-    caption = f'<figcaption>{escape(label)}<span class="knb-note">{about}</span></figcaption>'
-    html = f'<figure class="knb knb-player">{caption}{body}</figure>'
-    return Fragment(html, f"{label}: {about}. {text}".strip())
 
 
 def level(peak: float) -> str:

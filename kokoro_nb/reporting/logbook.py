@@ -13,7 +13,7 @@ from kokoro_nb.findings import Finding, failure_line, write_findings
 from kokoro_nb.listening.waveform import write_wav
 from kokoro_nb.markup import Fragment, table
 from kokoro_nb.reporting.check_log import CheckLog
-from kokoro_nb.reporting.embedded import mono, player
+from kokoro_nb.reporting.embedded import mono
 from kokoro_nb.reporting.fragments import board, checks
 from kokoro_nb.reporting.runs import now
 from kokoro_nb.reporting.show import displayed, shown, without_failures
@@ -156,9 +156,7 @@ class Logbook(CheckLog):
         InputError
             If it is not one channel of floating-point audio.
         """
-        y = mono(y, sr)
-        self._keep(label, y, sr)
-        return player(label, y, sr)
+        return self.side_by_side({label: y}, sr, label)
 
     def side_by_side(
         self, versions: Mapping[str, Any], sr: int, title: str = "Versions side by side", reference: str | None = None

@@ -2,40 +2,20 @@
 
 from typing import Any
 
-import numpy as np
-
 from kokoro_nb.benchmarks.profiles import shares
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.reporting import figures
 from kokoro_nb.reporting.charts import heat_map, log_bars
 from kokoro_nb.reporting.drawings import drawn
-from kokoro_nb.reporting.style import (
-    CANDIDATES,
-    DIFFERENCE,
-    INK,
-    ON_WHITE,
-    REFERENCE,
-    compact,
-    new_figure,
-)
+from kokoro_nb.reporting.style import compact
 from kokoro_nb.studies.benchmarks import DecoderBenchmark, Profiles
 from kokoro_nb.studies.padding.padded_decoder import PaddedRun, PaddedRuns
 from kokoro_nb.studies.patching.conditioning import NoiseKinds
 from kokoro_nb.studies.patching.patch_effects import PatchEffects
 from kokoro_nb.studies.two_stage_npu.spoken_pieces import SpokenPieces
 from kokoro_nb.studies.validate_steps import StepsOnRuntimes
-from kokoro_nb.studies.waveform_spectrum import BandEnergies, SignalView
-
-_TITLES = {
-    "waveforms": "Waveforms",
-    "mel": "Mel spectrograms",
-    "stft": "STFT spectrograms",
-    "f0": "Fundamental frequency",
-}
-
-_HATCHES = ("", "//", "..")
-_COLOURS = (REFERENCE, *CANDIDATES, DIFFERENCE)
+from kokoro_nb.studies.waveform_spectrum import SignalView
 
 
 @drawn.register
@@ -52,20 +32,13 @@ def _kinds(result: NoiseKinds, label: str, caption: str) -> Any:
 
 
 @drawn.register
-def _bands(result: BandEnergies, label: str, caption: str) -> Any:
-    """04: versions of one utterance."""
-    return figures.band_energy_bars(result.ratios, caption or f"Band energy against {result.reference}", label)
-
-
-@drawn.register
 def _view(result: SignalView, label: str, caption: str) -> Any:
-    title = caption or _TITLES[result.kind]
+    """04: versions of one utterance."""
     if result.kind == "f0":
-        return figures.f0_contours(dict(zip(result.names, result.signals, strict=True)), SAMPLE_RATE, title, label)
+        signals = dict(zip(result.names, result.signals, strict=True))
+        return figures.f0_contours(signals, SAMPLE_RATE, caption or "Fundamental frequency", label)
     (first, second), names = result.signals, (result.names[0], result.names[1])
-    if result.kind == "waveforms":
-        return figures.waveforms(first, second, SAMPLE_RATE, names, title, label)
-    return figures.spectrograms(result.kind, first, second, SAMPLE_RATE, names, title, label)
+    return figures.spectrograms(first, second, SAMPLE_RATE, names, caption or "STFT spectrograms", label)
 
 
 @drawn.register
@@ -88,7 +61,7 @@ def _correlation(result: PaddedRuns, label: str, caption: str) -> Any:
 def _spectrograms(result: PaddedRun, label: str, caption: str) -> Any:
     names = ("without padding", f"in {result.bucket} frames")
     title = caption or f"Noise '{result.kind}': {result.frames} valid frames"
-    return figures.spectrograms("stft", result.plain, result.naive, SAMPLE_RATE, names, title, label)
+    return figures.spectrograms(result.plain, result.naive, SAMPLE_RATE, names, title, label)
 
 
 @drawn.register
@@ -127,30 +100,8 @@ def _times(result: DecoderBenchmark, label: str, caption: str) -> Any:
 
 @drawn.register
 def _family_shares(result: Profiles, label: str, caption: str) -> Any:
-    """For each program one bar, divided by the share of each family in its time.
-
-    Raises
-    ------
-    InputError
-        If there is no program, or one took no time.
-    """
-    seconds = {name: each.seconds for name, each in result.known.items()}
-    if not seconds or not all(map(shares, seconds.values())):
-        raise InputError("There are no times to divide; profile one program at least.")
-    families = list(dict.fromkeys(name for each in seconds.values() for name in each))
-    parts, left = [shares(each) for each in seconds.values()], np.zeros(len(seconds))
-    with new_figure(1.7 + 0.35 * len(seconds), caption or "Where the time goes", label) as figure:
-        axes = figure.subplots()
-        for place, name in enumerate(families):
-            share = np.array([100 * part.get(name, 0.0) for part in parts])
-            look: dict[str, Any] = {"color": _COLOURS[place % len(_COLOURS)], "hatch": _HATCHES[place // len(_COLOURS)]}
-            bars = axes.barh(range(len(seconds)), share, 0.62, left, edgecolor="white", label=name, **look)
-            texts = [f"{each:.0f}" if each >= 6 else "" for each in share]
-            for text in axes.bar_label(bars, texts, label_type="center", color=INK):
-                text.set_bbox(ON_WHITE if text.get_text() else None)
-            left += share
-        axes.set_yticks(range(len(seconds)), list(seconds))
-        axes.set(xlim=(0, 100), ylim=(len(seconds) - 0.5, -0.5), xlabel="share of the time in operators (%)")
-        axes.tick_params(axis="y", length=0)
-        figure.legend(loc="outside upper right", ncols=4)
-    return figure
+    """Draw the share of each family of operators in the time of each program."""
+    parts = {name: shares(each.seconds) for name, each in result.known.items()}
+    families = dict.fromkeys(family for part in parts.values() for family in part)
+    cells = {name: {family: 100 * part.get(family, 0.0) for family in families} for name, part in parts.items()}
+    return heat_map(cells, caption or "Where the time goes", label, "share of the time in operators (%)")

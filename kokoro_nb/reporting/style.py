@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 # Okabe and Ito (2008): told apart with any kind of colour vision
 REFERENCE = "#0072B2"
 CANDIDATES = ("#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-DIFFERENCE = "#4D4D4D"
 FAULT = "#B34700"
 INK = "#222222"
 FAINT = "#595959"
@@ -62,11 +61,6 @@ def colours(name: str) -> "Colormap":
     import matplotlib
 
     return matplotlib.colormaps[name].with_extremes(bad=(0, 0, 0, 0))
-
-
-def hatch_background(axes: "Axes") -> None:
-    """Hatch the background of `axes`: what is drawn over it hides it, and what is NaN does not."""
-    axes.patch.set(**NAN_MARK)
 
 
 def legend_above(axes: "Axes", handles: "Sequence[Artist]") -> None:

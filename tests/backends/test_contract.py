@@ -279,7 +279,7 @@ mystery = torch.library.custom_op("kokoro_nb_tests::mystery", torch.clone, mutat
 mystery.register_fake(torch.empty_like)
 
 
-@pytest.mark.parametrize("name", [*CODES[1:], "coreml-reference-trace", "tvm-opencl"])
+@pytest.mark.parametrize("name", [*CODES[1:], "coreml-reference-trace"])
 def test_an_operator_it_does_not_have_falls_from_a_later_rung(name, tmp_path):
     failure = present(name).export(Of(lambda x: mystery(x)), {"x": torch.ones(3)}, tmp_path)
     assert failure.rung in ("lowered", "serialised")

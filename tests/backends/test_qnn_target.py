@@ -6,7 +6,7 @@ import pytest
 
 from kokoro_nb.backends.qnn import process
 from kokoro_nb.backends.qnn.process import QnnError, Worker
-from kokoro_nb.backends.qnn.target import RECORD, checked_options, require_taken
+from kokoro_nb.backends.qnn.target import RECORD, chip_options, require_taken
 from kokoro_nb.errors import InputError
 
 PREFIX = "2026-11-21 13:14:22.7 [V:onnxruntime:, a.cc:1 QnnEp] User specified "
@@ -14,31 +14,19 @@ RECORDED = {RECORD: "v2:6:2.51.0:5.51.0:75:57:8:0"}
 
 
 @pytest.mark.parametrize(("soc", "arch"), [("30", "68"), ("57", "75"), ("87", "81")])
-def test_a_chip_has_one_npu_and_further_options_are_passed_on(soc, arch):
+def test_a_chip_has_one_npu(soc, arch):
     # SM8350, SM8650, SM8850: Qualcomm's table of supported devices.
-    expected = {"soc_model": soc, "htp_arch": arch, "vtcm_mb": "8"}
-    assert checked_options(soc, None, {"vtcm_mb": "8"}) == checked_options(soc, arch, {"vtcm_mb": "8"}) == expected
+    assert chip_options(soc) == {"soc_model": soc, "htp_arch": arch}
 
 
-@pytest.mark.parametrize(
-    ("soc", "arch", "others", "sentence"),
-    [
-        ("9999", None, {}, "no chip with soc_model '9999'; the known ones are .*57 .SM8650."),
-        ("57", "73", {}, "NPU of SM8650 .soc_model 57. is version 75, not 73"),
-        ("57", None, {"nonsense": "1"}, "no provider option 'nonsense'; use one of soc_model, htp_arch, vtcm_mb"),
-        ("57", None, {"htp_arch": "75"}, "'htp_arch' is a field of its own"),
-        ("57", None, {"vtcm_mb": "-3"}, "vtcm_mb cannot be '-3'"),
-        ("57", None, {"htp_graph_finalization_optimization_mode": "9"}, "cannot be '9'; it takes .0-3."),
-    ],
-)
-def test_what_the_provider_would_pass_over_in_silence_is_refused(soc, arch, others, sentence):
-    with pytest.raises(InputError, match=sentence):
-        checked_options(soc, arch, others)
+def test_a_chip_that_the_provider_would_pass_over_in_silence_is_refused():
+    with pytest.raises(InputError, match=r"no chip with soc_model '9999'; the known ones are .*57 .SM8650."):
+        chip_options("9999")
 
 
 def test_options_that_were_taken_pass():
     log = f"{PREFIX}htp_arch: 75\n{PREFIX}soc_model: 57\n{PREFIX}ep.qnnexecutionprovider.extended_udma: 1\n"
-    options = {"soc_model": "57", "htp_arch": "75", "extended_udma": "1", "vtcm_mb": "8"}
+    options = {"soc_model": "57", "htp_arch": "75", "extended_udma": "1"}
     assert require_taken(options, log, RECORDED) is None
 
 
@@ -47,7 +35,6 @@ def test_options_that_were_taken_pass():
     [
         ({"htp_arch": "75"}, f"{PREFIX}htp_arch: 73\n", RECORDED, "given htp_arch=75, but its log says 73"),
         ({"htp_arch": "73"}, f"{PREFIX}htp_arch: 73\n", RECORDED, "given htp_arch=73, but its artefact says 75"),
-        ({"vtcm_mb": "4"}, "", RECORDED, "given vtcm_mb=4, but its artefact says 8"),
         ({"extended_udma": "1"}, "", RECORDED, "extended_udma=1, and nothing shows that it read it"),
         ({}, "", {RECORD: "v1:75"}, "but 'v1:75'"),
     ],

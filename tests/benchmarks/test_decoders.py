@@ -20,7 +20,7 @@ def measured(shallow, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:  # other tests run beside this one
         patch.setattr(interleaved, "busy", lambda *_: False)
         patch.setenv("KOKORO_NB_CACHE", str(tmp_path_factory.mktemp("cache")))
-        return decoders.measure(shallow, LENGTH, ["onnxruntime", "tvm-metal"], 3, with_memory=False)
+        return decoders.measure(shallow, LENGTH, ["onnxruntime", "coreml"], 3, with_memory=False)
 
 
 def test_every_program_is_timed_beside_eager(measured):
@@ -30,7 +30,7 @@ def test_every_program_is_timed_beside_eager(measured):
     assert all(row.seconds.rounds == 3 and row.seconds.median > 0 for row in rows.values())
     assert rows["onnxruntime"].real_time == rows["onnxruntime"].seconds.median / LENGTH
     assert rows["onnxruntime"].as_dict()["size (MB)"] > 1
-    assert "metal" in measured.decoder.skipped["tvm-metal"].lower()
+    assert "Core ML predicts on macOS only" in measured.decoder.skipped["coreml"]
 
 
 def test_a_busy_machine_gives_no_ratio_and_says_so(shallow, tmp_path, monkeypatch):
@@ -38,7 +38,7 @@ def test_a_busy_machine_gives_no_ratio_and_says_so(shallow, tmp_path, monkeypatc
     monkeypatch.setattr(suite, "load_model", lambda *_: shallow)
     endless = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(psutil.cpu_count())]
     try:
-        _, tables = run(["decoders"], BenchmarkOptions(lengths=[LENGTH], backends=["tvm-metal"], rounds=2))
+        _, tables = run(["decoders"], BenchmarkOptions(lengths=[LENGTH], backends=["coreml"], rounds=2))
     finally:
         for process in endless:
             process.kill()

@@ -163,7 +163,7 @@ def test_what_is_not_healthy_and_not_localised_is_exit_status_3(net, monkeypatch
         (["nowhere.at.all:example"], "cannot be imported (ModuleNotFoundError"),
         (["net.py"], "names no function"),
         (["--backend", "eagre"], "There is no backend 'eagre'"),
-        (["--backend", "tvm-metal"], "tvm-metal cannot run here"),
+        (["--backend", "coreml"], "coreml cannot run here"),
         (["--fault", "sign_flip"], "is no fault"),
         (["--fault", "bent@:cat"], "no kind of fault"),
         (["--json", "net.py:example"], "'net.py:example' is no .json file; name one, or put"),

@@ -117,7 +117,7 @@ def test_it_is_written_as_json_and_as_a_page(tmp_path, healthy, faulty):
     ("arguments", "sentence"),
     [
         ({"backend": "eagre"}, "There is no backend 'eagre'"),
-        ({"backend": "tvm-metal"}, "tvm-metal cannot run here"),
+        ({"backend": "coreml"}, "coreml cannot run here"),
         ({"method": "guessing"}, "'guessing' is not one of auto, tracing, bisection."),
         ({"inputs": {"y": X["x"]}}, "y"),
         ({"precision": "float16"}, "'float16' is not one of float32, float64."),

@@ -1,23 +1,17 @@
-"""Sounds inside a page: a player, a spectrogram of a pixel for each band and frame, and a curve of blocks."""
+"""Sounds inside a page: a spectrogram of a pixel for each band and frame, and a curve of blocks."""
 
 import base64
 import io
-import re
 
 import numpy as np
 import pytest
-import soundfile
 import torch
 from PIL import Image
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.reporting.embedded import BROKEN, FLOOR_DB, MELS, SHADES, envelope, mono, player, spectrograms
+from kokoro_nb.reporting.embedded import BROKEN, FLOOR_DB, MELS, SHADES, envelope, mono, spectrograms
 
 SR, HOP = 24_000, 128
-
-
-def sine(peak):
-    return (peak * np.sin(2 * np.pi * 440 * np.arange(2400) / SR)).astype(np.float32)
 
 
 def shades(png):
@@ -27,26 +21,6 @@ def shades(png):
 
 def drawn(**samples):
     return spectrograms({name: np.asarray(y, np.float64) for name, y in samples.items()}, next(iter(samples)), SR, HOP)
-
-
-@pytest.mark.parametrize(("peak", "words", "loudest"), [(0.25, "", 0.25), (1000, "played 60.0 dB down", 1)])
-def test_audio_is_embedded_as_loud_as_it_is_or_the_gain_is_stated(peak, words, loudest):
-    shown = player("padded <script>", sine(peak), SR)
-    (data,) = re.findall(r'src="data:audio/flac;base64,([^"]*)"', shown.html)
-    y, sr = soundfile.read(io.BytesIO(base64.b64decode(data)))
-    assert (sr, ("dB down" in shown.html)) == (SR, bool(words))
-    assert np.abs(y - sine(loudest)).max() <= 2**-10
-    assert words in shown.html  # 20 log10(1000) = 60 dB
-    assert "<script" not in shown.html
-
-
-def test_silence_has_a_player_and_what_is_not_finite_none():
-    html = player("silent", np.zeros(100, np.float32), SR).html
-    assert "<audio" in html
-    assert "digital silence" in html
-    html = player("portable", np.where(np.arange(2400) < 600, np.nan, sine(0.5)), SR).html
-    assert "<audio" not in html
-    assert "25 % of 2,400 samples are not finite" in html
 
 
 def test_mono_refuses_what_is_no_audio():

@@ -69,7 +69,7 @@ def test_several_rows_are_recorded_one_after_another_and_anything_else_is_refuse
     log.record([absent, absent])
     log.record({"first": absent})
     assert verdicts(log) == [("runs", "skip")] * 3
-    log.record(SurveyRow("tvm-metal", climb=Climb("tvm-metal", unexecuted="needs Metal.")), "The decoder", 1e-4)
+    log.record(SurveyRow("coreml", climb=Climb("coreml", unexecuted="needs macOS.")), "The decoder", 1e-4)
     assert verdicts(log)[3:] == [("built", "pass"), ("runs", "skip")]
     with pytest.raises(InputError, match="No checks are known for a set"):
         log.record([{1}])

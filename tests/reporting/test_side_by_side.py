@@ -43,7 +43,7 @@ def test_one_gain_for_all_keeps_their_ratio_and_is_stated(voice):
     assert np.abs(turned).max() == pytest.approx(1, abs=1e-3)
     assert np.abs(quiet).max() == pytest.approx(1 / 8, abs=1e-3)
     # 20 log10(4)
-    assert "all are played 12.0 dB down, for 'loud' is beyond full scale" in made.text
+    assert "At one gain, 12.0 dB down, for 'loud' is beyond full scale" in made.text
     first, second = figure({"quiet": voice, "mad": 1e9 * voice})(class_="knb-version")
     assert "plays as silence" in first.text
     assert "plays as silence" not in second.text

@@ -1,6 +1,5 @@
 """Core ML programs on any machine: read back from their files, and executed operator by operator."""
 
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,32 +52,6 @@ def load_program(path: str | Path) -> SavedProgram:
     except Exception as error:
         raise InputError(f"The program of {path} cannot be read ({_first_line(error)}); export it again.") from error
     return SavedProgram(path, spec, program)
-
-
-def operator_types(path: str | Path) -> Counter[str]:
-    """Count the operators of a saved program by type, nested programs and all functions included, constants left out.
-
-    Parameters
-    ----------
-    path : path
-        A ``.mlpackage``. Its weights are not read.
-
-    Raises
-    ------
-    InputError
-        As `load_program`.
-    """
-    found: Counter[str] = Counter()
-    blocks = [
-        block
-        for function in _spec(Path(path)).mlProgram.functions.values()
-        for block in function.block_specializations.values()
-    ]
-    while blocks:
-        for operation in blocks.pop().operations:
-            found[operation.type] += operation.type != "const"
-            blocks += operation.blocks
-    return +found
 
 
 def _spec(path: Path) -> Any:

@@ -3,8 +3,7 @@
 import platform
 import sys
 import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,7 +15,7 @@ from kokoro_nb.backends.base import Artifact, Failure, on_rung, quietly
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.onnx import OnnxRuntime
 from kokoro_nb.backends.qnn.process import Worker
-from kokoro_nb.backends.qnn.target import checked_options, compile_checked
+from kokoro_nb.backends.qnn.target import chip_options, compile_checked
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.backends.taps import UntracedProgram
 
@@ -58,10 +57,6 @@ class Qnn(FileBackend):
     ----------
     soc_model : str
         Qualcomm's number of the chip: ``57`` is the SM8650, Snapdragon 8 Gen 3.
-    htp_arch : str or None
-        Version of its NPU; None for the one that it has, any other is refused.
-    provider_options : mapping
-        Further provider options, of `target.OPTIONS`.
 
     Notes
     -----
@@ -88,8 +83,6 @@ class Qnn(FileBackend):
     """
 
     soc_model: str = "57"
-    htp_arch: str | None = None
-    provider_options: Mapping[str, str] = field(default_factory=dict)
 
     file: ClassVar[str] = "model_ctx.onnx"
     packages: ClassVar[tuple[str, ...]] = ("onnx", "onnxscript", "onnxruntime", "onnxruntime-qnn")
@@ -112,9 +105,9 @@ class Qnn(FileBackend):
         Raises
         ------
         InputError
-            If there is no such chip, option or value.
+            If there is no such chip.
         """
-        return {"provider": checked_options(self.soc_model, self.htp_arch, self.provider_options)}
+        return {"provider": chip_options(self.soc_model)}
 
     def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> None:
         """Convert to ONNX, which is not kept, and compile."""

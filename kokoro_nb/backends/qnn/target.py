@@ -2,11 +2,10 @@
 
 The provider of onnxruntime-qnn 2.7 ignores an option that it does not know and one whose value it cannot read, without
 an error; where ``soc_model`` and ``htp_arch`` contradict each other it builds for the former and records the latter in
-the artefact. So names and values are checked here first, and afterwards against what its log says that it read and
-what is recorded in the artefact.
+the artefact. So the options are those of the table of chips, and are checked afterwards against what its log says that
+it read and what is recorded in the artefact.
 """
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,57 +13,28 @@ from kokoro_nb.backends.executorch.executorch_private import of_executorch
 from kokoro_nb.backends.qnn.process import QnnError, Worker, complaints, options_taken, validations
 from kokoro_nb.errors import InputError
 
-# Those that change what is built, with the values that they take.
-_SWITCH = "[01]"
-OPTIONS: dict[str, str] = {
-    "soc_model": r"\d+",
-    "htp_arch": r"\d+",
-    "vtcm_mb": r"[1-9]\d*",
-    "htp_graph_finalization_optimization_mode": "[0-3]",
-    "enable_htp_fp16_precision": _SWITCH,
-    "enable_htp_fp16_clamp_overflow": _SWITCH,
-    "enable_htp_monolithic_lstm": _SWITCH,
-    "extended_udma": _SWITCH,
-    "htp_bf16_enable": _SWITCH,
-    "offload_graph_io_quantization": _SWITCH,
-}
 RECORD = "ep_compatibility_info.QNNExecutionProvider"  # key in the metadata of a context
 
 
-def checked_options(soc_model: str, htp_arch: str | None, others: Mapping[str, str]) -> dict[str, str]:
-    """Return the provider's options for a chip.
+def chip_options(soc_model: str) -> dict[str, str]:
+    """Return the provider's options for a chip: its number, and the version of its NPU.
 
     Parameters
     ----------
     soc_model : str
         Qualcomm's number of the chip, for example ``57`` for the SM8650 (Snapdragon 8 Gen 3); the table is
         ExecuTorch's.
-    htp_arch : str or None
-        Version of its NPU, for example ``75``; None for the one that it has.
-    others : mapping
-        Further options, of `OPTIONS`.
 
     Raises
     ------
     InputError
-        If the chip is not in the table, does not have that NPU, or an option or its value is unknown.
+        If the chip is not in the table.
     """
-    chips = _chips()
+    chips = {str(int(chip)): (chip.name, info) for chip, info in of_executorch("_soc_info_table").items()}
     if soc_model not in chips:
         known = ", ".join(f"{number} ({name})" for number, (name, _) in chips.items())
         raise InputError(f"There is no chip with soc_model '{soc_model}'; the known ones are {known}.")
-    name, arch = chips[soc_model]
-    if htp_arch not in (None, arch):
-        built = f"the provider would build for {arch}: leave htp_arch out, or choose another chip"
-        raise InputError(f"The NPU of {name} (soc_model {soc_model}) is version {arch}, not {htp_arch}; {built}.")
-    for option, value in others.items():
-        if option in ("soc_model", "htp_arch"):
-            raise InputError(f"'{option}' is a field of its own; give it there.")
-        if option not in OPTIONS:
-            raise InputError(f"There is no provider option '{option}'; use one of {', '.join(OPTIONS)}.")
-        if not re.fullmatch(OPTIONS[option], value):
-            raise InputError(f"The provider option {option} cannot be '{value}'; it takes {OPTIONS[option]}.")
-    return {"soc_model": soc_model, "htp_arch": arch, **others}
+    return {"soc_model": soc_model, "htp_arch": str(int(chips[soc_model][1].htp_info.htp_arch))}
 
 
 def require_taken(options: Mapping[str, str], log: str, metadata: Mapping[str, str]) -> None:
@@ -87,7 +57,7 @@ def require_taken(options: Mapping[str, str], log: str, metadata: Mapping[str, s
     fields = metadata.get(RECORD, "").split(":")
     if fields[0] != "v2" or len(fields) != 8:
         raise QnnError(f"The artefact does not say what it was built for, but '{metadata.get(RECORD, '')}'.")
-    recorded = {"htp_arch": fields[4], "soc_model": fields[5], "vtcm_mb": fields[6]}
+    recorded = {"htp_arch": fields[4], "soc_model": fields[5]}
     taken = options_taken(log)
     for option, value in options.items():
         for where, said in (("log", taken.get(option)), ("artefact", recorded.get(option))):
@@ -95,12 +65,6 @@ def require_taken(options: Mapping[str, str], log: str, metadata: Mapping[str, s
                 raise QnnError(f"The provider was given {option}={value}, but its {where} says {said}.")
         if option not in taken and option not in recorded:
             raise QnnError(f"The provider was given {option}={value}, and nothing shows that it read it.")
-
-
-def _chips() -> dict[str, tuple[str, str]]:
-    """Return name and NPU version of each chip that ExecuTorch knows, by its number."""
-    known = of_executorch("_soc_info_table").items()
-    return {str(int(chip)): (chip.name, str(int(info.htp_info.htp_arch))) for chip, info in known}
 
 
 def compile_onnx(model: Path, context: Path, options: Mapping[str, str]) -> tuple[list[tuple[str, str, str, str]], str]:
@@ -113,7 +77,7 @@ def compile_onnx(model: Path, context: Path, options: Mapping[str, str]) -> tupl
     context : Path
         ``<name>.onnx``; the binary becomes ``<name>_qnn.bin``.
     options : mapping
-        See `checked_options`.
+        See `chip_options`.
 
     Returns
     -------

@@ -111,11 +111,10 @@ def _gain(samples: Mapping[str, Floats]) -> tuple[float, str]:
 
 
 def _loudness(gain: float, governing: str) -> str:
-    same = "One gain for all, so that differences in level are heard"
     if gain == 1:
-        return f"{same}: none is turned up or down."
+        return "At one gain: nothing is turned up or down."
     down = f"{-20 * math.log10(gain):.1f} dB down, for '{governing}' is beyond full scale"
-    return f"{same}: all are played {down}. The WAV files are untouched."
+    return f"At one gain, {down}. The WAV files are untouched."
 
 
 def _version(name: str, y: Floats, against: Floats, reference: str, sr: int, gain: float) -> dict[str, Any]:

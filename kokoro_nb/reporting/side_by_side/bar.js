@@ -28,7 +28,8 @@ class Bar {
       return make("label", {}, [box, ` ${text}`]);
     };
     return make("span", { className: "knb-group", role: "group", "aria-label": "Show" }, [
-      toggle("Spectrogram", "spectrogram"), toggle("Waveform", "waveform"), toggle("Difference", "difference"),
+      toggle("Spectrogram", "spectrogram"), toggle("Waveform", "waveform"),
+      ...(player.versions.length > 1 ? [toggle("Difference", "difference")] : []),
     ]);
   }
 

@@ -8,9 +8,9 @@ import numpy as np
 from kokoro.model import KModel
 
 from kokoro_nb.errors import InputError
+from kokoro_nb.listening import spectrum
 from kokoro_nb.listening.comparison import Comparison, compare_audio
 from kokoro_nb.listening.judges import PerceivedQuality, perceived_quality
-from kokoro_nb.listening.spectrum import band_energy_ratio_db, is_judged, log_spectral_distance, rounding_limit
 from kokoro_nb.listening.waveform import rms
 from kokoro_nb.locate.survey import SurveyRow
 from kokoro_nb.models.architecture import SAMPLE_RATE
@@ -48,7 +48,7 @@ class JudgedVersions:
         return {
             judge: f"rounding alone loses {rounding[judge]:.3g}, and no more than {limit:.3g} may be lost"
             for judge, limit in self._limits().items()
-            if not is_judged(rounding[judge], limit)
+            if not spectrum.is_judged(rounding[judge], limit)
         }
 
     @property
@@ -95,24 +95,16 @@ PACKAGE = "package"
 CUSTOM = "custom_stft only"
 PATCHED = "eager"
 FLOOR = "eager-float64"
-ViewKind = Literal["waveforms", "mel", "stft", "f0"]
+ViewKind = Literal["stft", "f0"]
 
 
 @dataclass(frozen=True, eq=False)
 class SignalView:
-    """Named signals to be drawn together: ``waveforms``, ``mel`` and ``stft`` are of two, the reference first."""
+    """Named signals to be drawn together: ``stft`` is of two, the reference first."""
 
     kind: ViewKind
     names: tuple[str, ...]
     signals: tuple[np.ndarray, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class BandEnergies:
-    """Energy of each version over that of the reference, dB, for each of `spectrum.BANDS`."""
-
-    reference: str
-    ratios: Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,25 +131,26 @@ class Versions:
         first = self.audio[reference]
         return {name: compare_audio(first, self.audio[name], self.sr, (reference, name)) for name in names}
 
-    def band_energies(self, reference: str) -> BandEnergies:
-        """Compare the energy of every other version with that of `reference`, band by band."""
-        first = self.audio[reference]
+    def band_energies(self, reference: str) -> dict[str, dict[str, float]]:
+        """Return the energy of every other version over that of `reference`, dB, for each of `spectrum.BANDS`."""
+        first, heads = self.audio[reference], [f"{low / 1000:g}–{high / 1000:g} kHz" for low, high in spectrum.BANDS]
         others = {name: y for name, y in self.audio.items() if name != reference}
-        return BandEnergies(reference, {n: band_energy_ratio_db(first, y, self.sr) for n, y in others.items()})
+        ratios = {name: spectrum.band_energy_ratio_db(first, y, self.sr).tolist() for name, y in others.items()}
+        return {name: dict(zip(heads, each, strict=True)) for name, each in ratios.items()}
 
     def spectrum_limit(self, reference: str) -> float:
         """Return how far from `reference` the spectrum of a version may be, dB, for what rounding does to it."""
-        return rounding_limit(self._rounding(reference))
+        return spectrum.rounding_limit(self._rounding(reference))
 
     def spectrum_unjudged(self, reference: str) -> str:
         """Return why no spectrum can be held to `spectrum_limit`, as the end of a sentence; '' where it can."""
         rounding = self._rounding(reference)
-        if is_judged(rounding, self.spectrum_limit(reference)):
+        if spectrum.is_judged(rounding, self.spectrum_limit(reference)):
             return ""
         return f"rounding alone moves it by {rounding:.2f} dB, nearly as far as noise is from noise"
 
     def _rounding(self, reference: str) -> float:
-        return log_spectral_distance(self.audio[reference], self.audio[FLOOR])
+        return spectrum.log_spectral_distance(self.audio[reference], self.audio[FLOOR])
 
     def judged(self, reference: str) -> JudgedVersions:
         """Let PESQ and STOI compare every other version with `reference`; what rounding costs is that of `FLOOR`."""

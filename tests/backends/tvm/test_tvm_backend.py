@@ -10,7 +10,6 @@ from torch import nn
 from kokoro_nb import cache_keys
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.tvm import Tvm
-from kokoro_nb.backends.tvm.cross import TvmCross
 from kokoro_nb.backends.tvm.importer import relax_module
 from kokoro_nb.backends.tvm.schedule.scheduled_tvm import TvmScheduled
 from kokoro_nb.benchmarks.interleaved import cores
@@ -59,16 +58,14 @@ def test_without_tvm_the_reason_is_given_and_the_export_is_a_record(tmp_path, mo
     for name in [name for name in sys.modules if name == "tvm" or name.startswith("tvm.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "tvm", None)  # importing it now raises ImportError
-    for candidate in (Tvm("tvm"), TvmCross("tvm-metal", machine="metal")):
-        assert "install it with pip install 'kokoro_nb[tvm]'" in candidate.available()
-        failure = candidate.export(exported, X, tmp_path)
-        assert (failure.rung, failure.error) == ("lowered", "ModuleNotFoundError")
+    assert "install it with pip install 'kokoro_nb[tvm]'" in Tvm("tvm").available()
+    failure = Tvm("tvm").export(exported, X, tmp_path)
+    assert (failure.rung, failure.error) == ("lowered", "ModuleNotFoundError")
 
 
 def test_without_a_linker_the_reason_is_given(monkeypatch):
     monkeypatch.setattr("tvm.support.cc.get_cc", lambda: None)
     assert "install gcc or clang" in Tvm("tvm").available()
-    assert TvmCross("tvm-arm64-macos", machine="arm64-macos").available() is None
 
 
 def test_assertions_of_tvm_itself_are_no_calls_of_the_program(tmp_path):

@@ -20,7 +20,7 @@ def test_a_spectrum_that_is_wrong_in_every_version_does_not_raise_its_own_limit(
     small = Versions({PATCHED: right, FLOOR: (1.01 * right).astype(np.float32)}, ())
     assert small.spectrum_unjudged(PATCHED) == ""
     with pytest.raises(InputError, match="no version 'tvm'"):
-        small.view("mel", PATCHED, "tvm")
+        small.view("stft", PATCHED, "tvm")
 
     assert small.spectrum_limit(PATCHED) == pytest.approx(2 * 20 * np.log10(1.01), rel=1e-3)
 
