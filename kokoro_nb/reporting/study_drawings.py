@@ -103,5 +103,8 @@ def _family_shares(result: Profiles, label: str, caption: str) -> Any:
     """Draw the share of each family of operators in the time of each program."""
     parts = {name: shares(each.seconds) for name, each in result.known.items()}
     families = dict.fromkeys(family for part in parts.values() for family in part)
-    cells = {name: {family: 100 * part.get(family, 0.0) for family in families} for name, part in parts.items()}
+    cells = {
+        name: {family: 100 * part.get(family, 0.0 if part else float("nan")) for family in families}
+        for name, part in parts.items()
+    }
     return heat_map(cells, caption or "Where the time goes", label, "share of the time in operators (%)")
