@@ -13,7 +13,7 @@ BUDGETS = {
     "studies": 3_393,
     "locate, inspection, faults, traces": 10_296,
     "backends": 5_123,
-    "reporting": 2_955,
+    "reporting": 3_111,
     "delivery": 2_921,
     "models": 2_570,
     "benchmarks": 702,
@@ -22,7 +22,7 @@ BUDGETS = {
     "commands, top": 1_560,
     "tests": 21_195,
 }
-FILES = 329
+FILES = 331
 LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 
