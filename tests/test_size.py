@@ -13,7 +13,7 @@ BUDGETS = {
     "studies": 3_393,
     "locate, inspection, faults, traces": 10_296,
     "backends": 5_123,
-    "reporting": 3_111,
+    "reporting": 3_115,
     "delivery": 2_921,
     "models": 2_570,
     "benchmarks": 702,
