@@ -3,14 +3,10 @@ import pytest
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.traces.statistics import describe
-from kokoro_nb.traces.trace import Operator, Recorder, sharing
+from kokoro_nb.traces.trace import Operator, Recorder, chosen, sharing
 
-
-def _operator(name, shape=(2, 3)):
-    return Operator(name, "aten.relu.default", "encoder", ("input:x",), shape, "float32")
-
-
-OPERATORS = (_operator("one"), _operator("two"), _operator("three"))
+ABOUT = ("aten.relu.default", "encoder", ("input:x",), (2, 3), "float32")
+OPERATORS = (Operator("one", *ABOUT), Operator("two", *ABOUT), Operator("three", *ABOUT))
 
 
 def _recorded(keep, *names):
@@ -18,6 +14,19 @@ def _recorded(keep, *names):
     for value, name in enumerate(names):
         recorder.add(name, np.full((2, 3), value, np.float32))
     return recorder.trace("eager", {"x": np.ones(1)}, {"output": np.ones(2)}, "by hand")
+
+
+def test_the_chosen_come_in_the_order_of_execution_and_once():
+    assert chosen(OPERATORS) == chosen(OPERATORS, "all") == OPERATORS
+    assert chosen(OPERATORS, ["three", "one", "three"]) == (OPERATORS[0], OPERATORS[2])
+    assert chosen(OPERATORS, lambda operator: operator.name != "one") == OPERATORS[1:]
+
+
+def test_an_unknown_name_is_refused_with_what_comes_near():
+    with pytest.raises(InputError, match=r"no operator 'thre'; did you mean three"):
+        chosen(OPERATORS, ["one", "thre"])
+    with pytest.raises(InputError, match=r"no operator 'zzz'; see the names"):
+        chosen(OPERATORS, "zzz")
 
 
 def test_taps_come_in_the_order_of_the_program_and_what_did_not_come_is_missing():
