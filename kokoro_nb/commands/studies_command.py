@@ -66,8 +66,5 @@ def _captured(arguments: argparse.Namespace) -> "tuple[KModel, Case]":
 
 def _text(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return a line for each row."""
-    lines = []
-    for row in rows:
-        values = (f"{value:.3g}" if isinstance(value, float) else str(value) for value in row.values())
-        lines.append("; ".join(f"{key} {value}" for key, value in zip(row, values, strict=True)))
-    return "\n".join(lines)
+    short = ({key: f"{one:.3g}" if isinstance(one, float) else one for key, one in row.items()} for row in rows)
+    return "\n".join("; ".join(f"{key} {value}" for key, value in row.items()) for row in short)

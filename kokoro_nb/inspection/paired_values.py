@@ -9,7 +9,6 @@ wrong. They do not where an output is another one, or where something forgets wh
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
 
 import numpy as np
 
@@ -50,7 +49,7 @@ class PairedValues:
     limit: float = APART
 
     @classmethod
-    def of(cls, reference: ComparedProgram, candidate: ComparedProgram, given: Arrays) -> Self:
+    def of(cls, reference: ComparedProgram, candidate: ComparedProgram, given: Arrays) -> "PairedValues":
         """Compute two programs in float64 and pair their values; none where the candidate draws at random.
 
         Parameters
