@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+SAFELY = ["-P"] if sys.version_info >= (3, 11) else []  # a script's own folder is no place to import from
+
 
 @dataclass(frozen=True)
 class ProcessResult:

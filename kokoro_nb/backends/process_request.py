@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kokoro_nb.run_apart import ProcessResult, run_apart
+from kokoro_nb.run_apart import SAFELY, ProcessResult, run_apart
 
 REQUEST, ANSWER = "request.json", "answer.json"
 
@@ -35,7 +35,7 @@ def run_module(module: str, folder: Path) -> ProcessResult:
     """Run `module` of this package in a new Python process on what is in `folder`; return how it ended."""
     # the same copy of this package, whether it is installed or not
     found = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
-    return run_apart(["-P", "-m", module, folder], environment={**os.environ, "PYTHONPATH": found})
+    return run_apart([*SAFELY, "-m", module, folder], environment={**os.environ, "PYTHONPATH": found})
 
 
 def read_request(folder: Path) -> Any:

@@ -114,8 +114,7 @@ class CoreMl(FileBackend):
             try:
                 model = self.converted(exported, program)
             except TypeError as error:
-                if self.route != "export":
-                    noted(error, conversion.reader_of_number(program, exported))
+                noted(error, "" if self.route == "export" else conversion.reader_of_number(program, exported))
                 raise
             conversion.interface(model.get_spec(), exported)  # or raise
         with on_rung("serialised", seconds), quietly():

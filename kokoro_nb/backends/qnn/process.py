@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from kokoro_nb.errors import noted
+from kokoro_nb.run_apart import SAFELY
 
 _START = re.compile(r"^(?:\x1b\[[0-9;]*m)?\d{4}-\d\d-\d\d [\d:.]+ \[([VIWEF]):[^\]]*\] ?", re.MULTILINE)
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -91,8 +92,7 @@ class Worker:
     def __init__(self) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 -- closed with the process
         self._process = subprocess.Popen(
-            # -P: the worker's own folder is no place to import from
-            [sys.executable, "-P", str(WORKER)],
+            [sys.executable, *SAFELY, str(WORKER)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
