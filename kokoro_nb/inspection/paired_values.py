@@ -9,6 +9,7 @@ wrong. They do not where an output is another one, or where something forgets wh
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from kokoro_nb.inspection.compared_values import ValueSketch, differing, largest
 from kokoro_nb.inspection.input_maker import varied
 from kokoro_nb.inspection.value_types import Arrays
 
+_Paired = TypeVar("_Paired", bound="PairedValues")
 APART = 0.01  # of its root mean square: what rounding of constants to 16 bits does to a value is below it
 OTHER = 0.05  # of its root mean square, element by element: what rounding of constants to 8 bits does is below it
 REPLACED = 0.25  # of a constant's peak: what rounding to 4 bits does to it (1/14) is below it
@@ -49,7 +51,7 @@ class PairedValues:
     limit: float = APART
 
     @classmethod
-    def of(cls, reference: ComparedProgram, candidate: ComparedProgram, given: Arrays) -> "PairedValues":
+    def of(cls: type[_Paired], reference: ComparedProgram, candidate: ComparedProgram, given: Arrays) -> _Paired:
         """Compute two programs in float64 and pair their values; none where the candidate draws at random.
 
         Parameters
