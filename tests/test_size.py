@@ -20,7 +20,7 @@ BUDGETS = {
     "defects": 1_430,
     "listening": 783,
     "commands, top": 1_556,
-    "tests": 21_720,
+    "tests": 21_719,
 }
 FILES = 335
 LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
