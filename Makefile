@@ -69,7 +69,7 @@ clean: ## remove what runs have written; the environment and the cache stay
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if v in ((3, 11), (3, 12)) else \
-	  f"kokoro_nb needs Python 3.11 or 3.12 and this is {v[0]}.{v[1]}; name one with: make report PYTHON=python3.11")'
+	  f"The workbook needs Python 3.11 or 3.12, and this is {v[0]}.{v[1]}; name one with: make report PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
 
 # The lock is complete, so that nothing else is resolved. An index without torch's build for processors has CUDA's.

@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module, metadata
 from signal import Signals
-from typing import Any
+from typing import Any, TypeVar
 
 WORD = 300  # characters: a path of that length is still shown whole
+_Error = TypeVar("_Error", bound=BaseException)
 BROUGHT_BY = {"PIL": "pillow", "tvm": "apache-tvm", "whisper": "openai-whisper", "yaml": "pyyaml"}  # by another name
 
 
@@ -74,6 +75,13 @@ def undocumented(owner: Any, name: str, lost: str, seen: Mapping[str, tuple[str,
         ((package, (first, last)),) = seen.items()
         have = f"{package} {metadata.version(package)} has no {name}, which {first} to {last} have"
         raise InputError(f"{lost}: {have}; install one of these.") from error
+
+
+def noted(error: _Error, note: str) -> _Error:
+    """Return an error with a note on what else is known of it, as `BaseException.add_note` of Python 3.11 makes one."""
+    if note:
+        error.__notes__ = [*getattr(error, "__notes__", ()), note]
+    return error
 
 
 def one_line(error: BaseException) -> str:

@@ -12,13 +12,7 @@ _CATALOGUES: list[tuple[Active, Within]] = []
 _REMEDIES: list[tuple[Curing, Curing, Applied]] = []
 
 
-def register(
-    active: Active,
-    within: Within,
-    curing: Curing | None = None,
-    needed: Curing | None = None,
-    applied: Applied | None = None,
-) -> None:
+def register(active: Active, within: Within, curing: Curing, needed: Curing, applied: Applied) -> None:
     """Add a catalogue of patches that replace methods of classes.
 
     Parameters
@@ -27,18 +21,17 @@ def register(
         Returns the names of its patches that are on.
     within : callable
         Takes names and returns a context in which exactly these are on.
-    curing : callable, optional
+    curing : callable
         Takes a module and the name of an operator (``instance_norm``), and returns its patches that write this operator
         in another form and find something in the module to change.
-    needed : callable, optional
+    needed : callable
         Takes a module and the name of a backend, and returns its patches without which the export there fails or goes
         wrong, and that find something in the module to change.
-    applied : callable, optional
+    applied : callable
         Takes a module and names of patches, and returns a context in which they are applied to it.
     """
     _CATALOGUES.append((active, within))
-    if curing is not None and needed is not None and applied is not None:
-        _REMEDIES.append((curing, needed, applied))
+    _REMEDIES.append((curing, needed, applied))
 
 
 def active_patches() -> tuple[str, ...]:

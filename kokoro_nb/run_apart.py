@@ -15,6 +15,7 @@ import importlib.metadata, json
 every = reversed(list(importlib.metadata.distributions()))  # the first on the path is what is imported
 print(json.dumps({one.metadata["Name"]: one.version for one in every}))
 """
+SAFELY = ["-P"] if sys.version_info >= (3, 11) else []  # a script's own folder is no place to import from
 
 
 @dataclass(frozen=True)

@@ -210,8 +210,11 @@ def digest(*parts: str | bytes) -> str:
 def file_digest(path: str | Path) -> str:
     """Return the SHA-256 (hexadecimal) of the file at `path`; empty where it cannot be read."""
     try:
+        total = hashlib.sha256()
         with Path(path).open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
+            while block := stream.read(2**20):
+                total.update(block)
+        return total.hexdigest()
     except OSError:
         return ""
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from kokoro_nb.backends.failed_operator import failed_line, failed_operator
 from kokoro_nb.backends.signature import Arrays, TensorSpec
-from kokoro_nb.errors import InputError
+from kokoro_nb.errors import InputError, noted
 from kokoro_nb.traces.trace import Keep, Taps, Trace
 
 Rung = Literal["patched", "exported", "lowered", "serialised", "loaded", "run"]
@@ -270,9 +270,7 @@ def quietly() -> Iterator[None]:
                 yield
         except Exception as error:
             sink.seek(0)
-            printed = sink.read().strip()
-            if printed:
-                error.add_note(printed)
+            noted(error, sink.read().strip())
             raise
         finally:
             logging.disable(level)

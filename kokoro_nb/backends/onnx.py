@@ -17,6 +17,7 @@ from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.backends.taps import read_taps
 from kokoro_nb.cache_keys import rival_runtimes
+from kokoro_nb.errors import noted
 from kokoro_nb.traces.trace import Keep, Taps, Trace
 
 PLACES = 2  # of the rules in `places`: an artefact that was made by earlier ones is made anew
@@ -127,7 +128,7 @@ class OnnxRuntime(FileBackend):
             try:
                 session = _session(str(path))
             except Exception as error:
-                error.add_note(_made_from(path, str(error)))
+                noted(error, _made_from(path, str(error)))
                 raise
         return OnnxProgram(session, artifact.inputs, artifact.outputs, path)
 

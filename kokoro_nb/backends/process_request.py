@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kokoro_nb.run_apart import run_apart
+from kokoro_nb.run_apart import SAFELY, run_apart
 
 REQUEST, ANSWER = "request.json", "answer.json"
 
@@ -22,7 +22,7 @@ def ask(module: str, folder: Path, request: Mapping[str, Any], did: str) -> Any:
     (folder / REQUEST).write_text(json.dumps(request), encoding="utf-8")
     # the same copy of this package, whether it is installed or not
     found = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
-    done = run_apart(["-P", "-m", module, folder], environment={**os.environ, "PYTHONPATH": found})
+    done = run_apart([*SAFELY, "-m", module, folder], environment={**os.environ, "PYTHONPATH": found})
     if done.status != 0:
         raise RuntimeError(f"The process that {did} ended with {done.status}: {done.stderr.strip()}")
     return json.loads((folder / ANSWER).read_text(encoding="utf-8"))

@@ -6,8 +6,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from kokoro_nb.benchmarks import DEFAULT_SUITES, SUITES
-from kokoro_nb.commands.json_file import PRINTED, give
+from kokoro_nb.commands.json_file import add_json, give
 from kokoro_nb.markup import table
+from kokoro_nb.traces.record import headed
 
 if TYPE_CHECKING:
     from kokoro_nb.benchmarks.interleaved import Machine
@@ -29,7 +30,7 @@ def add(commands: Any) -> None:
     bench.add_argument("--limit", type=float, default=60.0, help="seconds for one program in all (default: 60)")
     bench.add_argument("--tokens", type=int, default=256, metavar="N", help="room of the first stage (default: 256)")
     bench.add_argument("--seed", type=int, default=0, help="of random weights and of the noise (default: 0)")
-    bench.add_argument("--json", action="store_true", help="as JSON")
+    add_json(bench)
     bench.set_defaults(command=_bench)
 
 
@@ -45,11 +46,9 @@ def _bench(arguments: argparse.Namespace) -> int:
     options = {name: getattr(arguments, name) for name in names}
     label, suites = run(arguments.suite, BenchmarkOptions(lengths=arguments.seconds, **options))
     parameters = {"suites": arguments.suite, "seconds": arguments.seconds, **options}
-    about = {"machine": asdict(this_machine()), "versions": versions(), "commit": commit()}
-    result = {"weights": label, "parameters": parameters, **about}
-    tables = {name: [asdict(made) for made in each] for name, each in suites.items()}
-    text = _text(this_machine(), label, suites)
-    give(text, lambda: {**result, "suites": tables}, PRINTED if arguments.json else None)
+    about = {"weights": label, "parameters": parameters, "machine": asdict(this_machine()), "commit": commit()}
+    about |= {"versions": versions(), "suites": {name: [*map(asdict, each)] for name, each in suites.items()}}
+    give(_text(this_machine(), label, suites), lambda: headed("bench/1", **about), arguments.json)
     return 0
 
 

@@ -50,11 +50,9 @@ def _inspect(arguments: argparse.Namespace) -> int:
     request = {
         name: getattr(arguments, name) for name in ("file", "against", "static", "mend", "level", "other_python")
     }
-    request |= {
-        "inputs": read_arrays(arguments.inputs) if arguments.inputs else None,
-        "seconds": seconds_of(arguments.budget) if arguments.budget else float("inf"),
-        "folder": arguments.out,
-    }
+    request["inputs"] = read_arrays(arguments.inputs) if arguments.inputs else None
+    request["seconds"] = seconds_of(arguments.budget) if arguments.budget else float("inf")
+    request["folder"] = arguments.out
     if not arguments.memory > 2 * LIBRARIES:
         raise InputError(f"With {arguments.memory:g} GB no runtime starts; give --memory more than {2 * LIBRARIES:g}.")
     report = apart(request, memory=arguments.memory)

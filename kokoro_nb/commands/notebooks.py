@@ -1,7 +1,6 @@
 """kokoro-nb doctor, run, report, clean, compare: the machine and the notebooks."""
 
 import argparse
-import json
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,6 +11,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 from kokoro_nb.commands.json_file import add_json, give
 from kokoro_nb.errors import InputError
 from kokoro_nb.storage import atomic
+from kokoro_nb.traces.record import headed
 
 if TYPE_CHECKING:
     from kokoro_nb.reporting.execute import NotebookResult
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def add(commands: Any) -> None:
     """Add the subcommands to what `ArgumentParser.add_subparsers` returned."""
     doctor = commands.add_parser("doctor", help="versions, backends and weights on this machine")
-    doctor.add_argument("--json", action="store_true", help="as JSON")
+    add_json(doctor)
     doctor.set_defaults(command=_doctor)
 
     run = commands.add_parser("run", help="execute notebooks; what passed and is unchanged is kept")
@@ -56,7 +56,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
     from kokoro_nb.reporting.versions import describe, doctor
 
     found = doctor()
-    print(json.dumps(found, indent=2) if arguments.json else describe(found))
+    give(describe(found), lambda: headed("doctor/1", **found), arguments.json)
     return 0
 
 
@@ -105,7 +105,6 @@ def _clean(_: argparse.Namespace) -> int:
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    from kokoro_nb.traces.record import headed
     from kokoro_nb.verbs import compare
 
     if {arguments.before.suffix, arguments.after.suffix} - {".json", ""}:

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kokoro_nb.commands import import_models
-from kokoro_nb.commands.json_file import PRINTED, give
+from kokoro_nb.commands.json_file import add_json, give
+from kokoro_nb.traces.record import headed
 
 if TYPE_CHECKING:
     from kokoro.model import KModel
@@ -28,7 +29,7 @@ def add(commands: Any) -> None:
         command.add_argument("--seed", type=int, default=0, help="of random weights and of the noise (default: 0)")
         command.add_argument("--text", default="Hello world, this is a test.", help="what is spoken")
         command.add_argument("--frames", type=int, default=8, help="length, 40 to the second (default: 8)")
-        command.add_argument("--json", action="store_true", help="as JSON")
+        add_json(command)
 
 
 def _repair(arguments: argparse.Namespace) -> int:
@@ -37,7 +38,7 @@ def _repair(arguments: argparse.Namespace) -> int:
 
     model, case = _captured(arguments)
     found = repair(model, case, arguments.backend, arguments.frames, limit=arguments.limit)
-    _print([found.as_dict(), *found.proof()], found.as_json() if arguments.json else None)
+    give(_text([found.as_dict(), *found.proof()]), lambda: headed("repair/1", **found.as_json()), arguments.json)
     return int(found.verdict == "fail")
 
 
@@ -49,7 +50,7 @@ def _validate_steps(arguments: argparse.Namespace) -> int:
     model, case = _captured(arguments)
     steps = validate_steps(model, case, arguments.backend, arguments.reference, arguments.frames, arguments.tokens)
     rows = [step.as_dict() for step in steps]
-    _print(rows, rows if arguments.json else None)
+    give(_text(rows), lambda: headed("validate-steps/1", steps=rows), arguments.json)
     return int(first_wrong(steps, arguments.limit) is not None)
 
 
@@ -63,10 +64,7 @@ def _captured(arguments: argparse.Namespace) -> "tuple[KModel, Case]":
         return kokoro.model, capture(kokoro, arguments.text, seed=arguments.seed)
 
 
-def _print(rows: Sequence[Mapping[str, Any]], whole: object | None = None) -> None:
-    """Print `whole` as JSON, or without it a line for each row."""
-    lines = []
-    for row in rows:
-        values = (f"{value:.3g}" if isinstance(value, float) else str(value) for value in row.values())
-        lines.append("; ".join(f"{key} {value}" for key, value in zip(row, values, strict=True)))
-    give("\n".join(lines), lambda: whole, None if whole is None else PRINTED)
+def _text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return a line for each row."""
+    short = ({key: f"{one:.3g}" if isinstance(one, float) else one for key, one in row.items()} for row in rows)
+    return "\n".join("; ".join(f"{key} {value}" for key, value in row.items()) for row in short)

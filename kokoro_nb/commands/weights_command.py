@@ -1,11 +1,12 @@
 """kokoro-nb weights: which keys of a checkpoint were used, are missing, left over or of another shape."""
 
 import argparse
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from kokoro_nb.commands import import_models
+from kokoro_nb.commands.json_file import add_json, give
+from kokoro_nb.traces.record import headed
 
 if TYPE_CHECKING:
     from kokoro_nb.models.kokoro import Kokoro
@@ -15,7 +16,7 @@ def add(commands: Any) -> None:
     """Add the subcommand to what `ArgumentParser.add_subparsers` returned."""
     weights = commands.add_parser("weights", help="account for every key of a checkpoint")
     weights.add_argument("weights", metavar="W", help="a folder, a .pth or .safetensors file, or a hub id")
-    weights.add_argument("--json", action="store_true", help="every key by name, as JSON")
+    add_json(weights)
     weights.set_defaults(command=_weights)
 
 
@@ -27,20 +28,19 @@ def _weights(arguments: argparse.Namespace) -> int:
     try:
         kokoro = load_model(arguments.weights)
     except LoadingError as error:  # main says the sentence
-        _show(error.report, None, as_json=arguments.json)
+        _show(error.report, None, arguments.json)
         raise
-    _show(kokoro.loading, kokoro, as_json=arguments.json)
+    _show(kokoro.loading, kokoro, arguments.json)
     return 0
 
 
-def _show(report: Any, kokoro: "Kokoro | None", *, as_json: bool) -> None:
-    label = kokoro.weights.label if kokoro else ""
-    if as_json:
-        print(json.dumps({"weights": label, "fits": bool(kokoro), "loading": report and asdict(report)}, indent=2))
-        return
+def _show(report: Any, kokoro: "Kokoro | None", where: str | None) -> None:
+    about = {"weights": kokoro.weights.label if kokoro else "", "fits": bool(kokoro)}
+    lines = []
     if kokoro:
-        print(label, f"{len(kokoro.model.vocab)} phonemes; voice where none is named: {kokoro.default_voice}", sep="\n")
-    for row in report.rows() if report else ():
-        print(f"{row['keys']}: {row['how many']} ({row['which']})")
+        voice = f"voice where none is named: {kokoro.default_voice}"
+        lines = [kokoro.weights.label, f"{len(kokoro.model.vocab)} phonemes; {voice}"]
     if report:
-        print(f"stored as {', '.join(report.dtypes)}")
+        lines += [f"{row['keys']}: {row['how many']} ({row['which']})" for row in report.rows()]
+        lines += [f"stored as {', '.join(report.dtypes)}"]
+    give("\n".join(lines), lambda: headed("weights/1", **about, loading=report and asdict(report)), where)

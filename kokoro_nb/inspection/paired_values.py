@@ -9,7 +9,7 @@ wrong. They do not where an output is another one, or where something forgets wh
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import TypeVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from kokoro_nb.inspection.compared_values import ValueSketch, is_permuted, neare
 from kokoro_nb.inspection.input_maker import varied
 from kokoro_nb.inspection.value_types import Arrays, Value
 
+_Paired = TypeVar("_Paired", bound="PairedValues")
 APART = 0.01  # of its root mean square: what rounding of constants to 16 bits does to a value is below it
 OTHER = 0.05  # of its root mean square, element by element: what rounding of constants to 8 bits does is below it
 REPLACED = 0.25  # of a constant's peak: what rounding to 4 bits does to it (1/14) is below it
@@ -54,7 +55,7 @@ class PairedValues:
     limit: float = APART
 
     @classmethod
-    def of(cls, reference: ComparedProgram, candidate: ComparedProgram, given: Arrays) -> Self:
+    def of(cls: type[_Paired], reference: ComparedProgram, candidate: ComparedProgram, given: Arrays) -> _Paired:
         """Compute two programs in float64 and pair their values; none where the candidate draws at random.
 
         Parameters

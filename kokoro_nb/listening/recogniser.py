@@ -1,6 +1,5 @@
 """Whisper's models, by name, file or folder: whether they can be had, and loading them without trusting them."""
 
-import hashlib
 import http.client
 import os
 import re
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kokoro_nb.errors import InputError, undocumented
-from kokoro_nb.storage import read_json
+from kokoro_nb.storage import file_digest, read_json
 
 SEEN_IN = {"openai-whisper": ("20250625", "20250625")}  # where it downloads from, which is not documented
 NETWORK_SECONDS = 3.0
@@ -79,7 +78,7 @@ def whisper_available(model: str | Path) -> str | None:
     url = undocumented(whisper, "_MODELS", f"Nobody knows where '{model}' is", SEEN_IN)[str(model)]
     root = Path(os.getenv("XDG_CACHE_HOME") or Path.home() / ".cache") / "whisper"
     target = root / Path(url).name
-    if target.is_file() and _sha256(target) == url.split("/")[-2]:
+    if target.is_file() and file_digest(target) == url.split("/")[-2]:
         return None
     trouble = _unreachable(url)
     if trouble is None:
@@ -113,11 +112,6 @@ def load_whisper(model: str | Path) -> Any:
         return whisper.load_model(str(model), device="cpu").eval()
     except (OSError, RuntimeError) as error:
         raise InputError(f"Whisper's model '{model}' cannot be loaded ({error}); give a checkpoint's path.") from error
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _unreachable(url: str) -> str | None:

@@ -131,7 +131,7 @@ def _keyed(read: Read) -> dict[Key, Finding]:
     for notebook, (findings, _) in read.items():
         for one in findings:
             about = (notebook, one.kind, one.backend or "", one.tap or "", one.statement)
-            found[*about, seen[about]] = one
+            found[(*about, seen[about])] = one
             seen[about] += 1
     return found
 

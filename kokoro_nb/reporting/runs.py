@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, get_args
 
@@ -22,7 +22,7 @@ WEIGHTS = (".pth", ".pt", ".safetensors", ".bin", ".npz", ".onnx")
 
 def now() -> str:
     """Return the time, UTC, as ISO 8601 to the second."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def read_run_or_damage(folder: str | Path) -> RunRecord | None:
         why = f"it is the record of {run.notebook}"
     except InputError as error:
         why = str(error).removesuffix(".")
-    changed = datetime.fromtimestamp((folder / FILE).stat().st_mtime, UTC).isoformat(timespec="seconds")
+    changed = datetime.fromtimestamp((folder / FILE).stat().st_mtime, timezone.utc).isoformat(timespec="seconds")
     reason = f"Its record, {FILE}, is damaged; {AGAIN}."
     return RunRecord(folder.name, "damaged", "", {}, changed, error=why, reason=reason)
 

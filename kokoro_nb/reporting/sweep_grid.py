@@ -2,7 +2,6 @@
 
 import json
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
@@ -63,6 +62,8 @@ def read_spec(path: str | Path) -> SweepSpec:
     InputError
         If it is absent, is no TOML, has a key that nothing reads, or a value of another kind than it should have.
     """
+    import tomllib  # of Python 3.11, as the workbook takes it
+
     path = Path(path)
     try:
         given = tomllib.loads(path.read_text(encoding="utf-8"))

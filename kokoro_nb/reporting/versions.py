@@ -5,7 +5,6 @@ import platform
 import re
 import subprocess
 import sys
-import tomllib
 from collections.abc import Callable, Mapping
 from importlib import import_module, metadata
 from pathlib import Path
@@ -56,10 +55,10 @@ def outputs_folder() -> Path:
 
 def _is_project(folder: Path) -> bool:
     try:
-        project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8")).get("project", {})
+        text = (folder / "pyproject.toml").read_text(encoding="utf-8")
     except (OSError, ValueError):
         return False
-    return str(project.get("name", "")).replace("-", "_") == NAME
+    return bool(re.search(rf"""^name *= *["']{NAME.replace("_", "[-_]")}["']""", text, re.MULTILINE))
 
 
 def commit() -> str | None:

@@ -20,6 +20,19 @@ is there and may decide a result; ``platform``. What follows is in `FORMS`. A fi
 ``comparison`` (``kokoro-nb compare``)
     ``settings``: name, before, after of what the two were made with, where it differs; ``count``: how many changes of
     each kind; ``changes``: what changed, the worst first.
+``doctor`` (``kokoro-nb doctor``)
+    `kokoro_nb.reporting.versions.doctor`; of what a backend, weights and Whisper can do, null or the reason why not.
+``bench`` (``kokoro-nb bench``)
+    ``suites``: its tables, each with rows whose keys have units, and program -> why it is ``skipped``. ``weights``,
+    ``parameters``, ``machine``: what was measured, how and where.
+``repair`` (``kokoro-nb repair``)
+    ``minimal``: the patches, null where no set works; ``proven``: whether the export falls without each of them.
+    ``start``, ``unpatched``, ``found``, ``left_out``: the sets that were tried, in all ``trials`` of them.
+``validate-steps`` (``kokoro-nb validate-steps``)
+    ``steps``: each output of each step with its errors, by itself and of the chain, of the peak.
+``weights`` (``kokoro-nb weights``)
+    ``weights``: their label; ``fits``: whether they were loaded; ``loading``: every key of the checkpoint by what
+    became of it, as `kokoro_nb.models.loading.LoadingReport`, null where there was no file to load.
 """
 
 import hashlib
@@ -42,7 +55,6 @@ PACKAGES = (
 SAMPLE = 64  # elements of an output that a record holds, spread evenly
 Form = Any  # a type, float for a figure; a list of one form; a mapping of the keys that have to be there to theirs
 
-_FINDING = {"tap": str, "kind": str, "blame": str, "mechanism": {"name": str}}
 _OPERATOR = {"name": str, "op": str, "verdict": str, "reason": str, "error / rounding": float, "error (of peak)": float}
 _SKETCH = {"dtype": str, "shape": [int], "finite": float, "peak": float, "rms": float, "sha256": str, "sample": [float]}
 _DIAGNOSIS = {
@@ -53,15 +65,19 @@ _DIAGNOSIS = {
     "inputs": [{"name": str, **_SKETCH}],
     "operators": [{**_OPERATOR, "finite": float, "rms": float}],
     "outputs": [{"name": str, "verdict": str, "error (of peak)": float, "limit (of peak)": float, **_SKETCH}],
-    "findings": [_FINDING],
+    "findings": [{"tap": str, "kind": str, "blame": str, "mechanism": {"name": str}}],
     "remedies": [{"remedy": str, "verdict": str}],
 }
-_DEFECT = {"name": str, "defect": str, "version": str, "today": str, "control": str}
 FORMS: Mapping[str, Form] = {  # the version goes up with what another one could not read
     "diagnosis/1": _DIAGNOSIS,
     "survey/1": {"label": str, "backends": [{"backend": str, "outcome": str}]},
-    "defects/2": {"defects": [_DEFECT]},
+    "defects/2": {"defects": [dict.fromkeys(("name", "defect", "version", "today", "control"), str)]},
     "comparison/1": {"settings": [[str]], "count": {str: int}, "changes": [dict]},
+    "doctor/1": {"backends": {str: {"purpose": str}}, "weights": {str: object}, "whisper": {str: object}},
+    "bench/1": {"suites": {str: [{"caption": str, "rows": [dict], "skipped": {str: str}}]}, "machine": dict},
+    "repair/1": {"backend": str, "verdict": str, "absent": str, "minimal": object, "proven": bool, "trials": int},
+    "validate-steps/1": {"steps": [{"step": str, "output": str}]},
+    "weights/1": {"weights": str, "fits": bool, "loading": object},
 }
 
 
@@ -76,7 +92,7 @@ def headed(name: str, **about: Any) -> dict[str, Any]:
     installed = {one: found for one, found in package_versions(PACKAGES).items() if found != "absent"}
     head = {"schema": f"kokoro_nb/{name}", "versions": {"python": platform.python_version(), **installed}}
     record = json_ready({**head, "platform": f"{platform.system()} {platform.machine()}", **about})
-    return dict(checked_record(record, name, f"What {name} gives"))
+    return checked_record(record, name, f"What {name} gives")
 
 
 def read_record(path: str | Path, name: str = "diagnosis/1") -> dict[str, Any]:
@@ -102,9 +118,8 @@ def checked_record(record: Any, name: str, where: str) -> dict[str, Any]:
     if schema != f"kokoro_nb/{name}":
         words = f"is no record of the schema kokoro_nb/{name} (its schema: {str(schema)[:60]})"
         raise InputError(f"{where} {words}; make it anew.")
-    form = {"schema": str, "versions": {str: str}, "platform": str, **FORMS[name]}
     try:
-        return dict(_fitted(record, form, ""))
+        return dict(_fitted(record, {"versions": {str: str}, "platform": str, **FORMS[name]}, ""))
     except ValueError as error:
         raise InputError(f"{where} is a damaged record: {error}; make it anew.") from error
 
@@ -123,7 +138,7 @@ def _fitted(value: Any, form: Form, place: str) -> Any:
         return {**value, **{key: _fitted(value[key], inner, f"{place} {key}".strip()) for key, inner in forms.items()}}
     if isinstance(form, type) and form is not float and isinstance(value, form):
         return value
-    what = {float: "figure", list: "list", dict: "mapping", str: "text", int: "number"}
+    what = {float: "figure", list: "list", dict: "mapping", str: "text", int: "number", bool: "truth value"}
     raise ValueError(f"'{place}' is no {what[form if isinstance(form, type) else type(form)]}")
 
 

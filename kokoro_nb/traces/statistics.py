@@ -75,10 +75,9 @@ class Statistics:
         if not self.channels_whole and not self.channels_partly:
             return f"{100 * self.finite:.3g} % finite"
         counts = ((self.channels_whole, "wholly"), (self.channels_partly, "partly"))
-        words = [
+        return ", ".join(
             f"{len(channels)} of {self.shape[1]} channels {how} non-finite" for channels, how in counts if channels
-        ]
-        return ", ".join(words)
+        )
 
 
 def describe(array: Any) -> Statistics:
@@ -217,8 +216,5 @@ def relative_difference(value: np.ndarray, right: np.ndarray) -> float:
     finite = np.isfinite(right)
     if (finite != np.isfinite(given)).any():
         return float("inf")
-    if not finite.any():
-        return 0.0
-    error = float(np.abs(given[finite] - right[finite]).max())
-    peak = float(np.abs(right[finite]).max())
-    return of_peak(error, peak)
+    error = float(np.abs(given[finite] - right[finite]).max(initial=0))
+    return of_peak(error, float(np.abs(right[finite]).max(initial=0)))

@@ -1,6 +1,9 @@
+import json
+
 from kokoro_nb.__main__ import main
 from kokoro_nb.benchmarks import suite
 from kokoro_nb.benchmarks.suite import BenchmarkOptions, BenchmarkTable
+from kokoro_nb.traces.record import checked_record
 
 
 def test_it_measures_what_was_requested(capsys, monkeypatch):
@@ -19,3 +22,6 @@ def test_it_measures_what_was_requested(capsys, monkeypatch):
     output = capsys.readouterr().out
     assert "Decoder, 1 s" in output
     assert output.endswith("skipped tvm: It is not here.\n")
+    assert main([*given, "--json"]) == 0
+    tables = checked_record(json.loads(capsys.readouterr().out), "bench/1", "It")["suites"]["decoders"]
+    assert tables[0]["rows"][0]["x eager"] == 0.5

@@ -3,6 +3,7 @@ import json
 import torch
 
 from kokoro_nb.__main__ import main
+from kokoro_nb.traces.record import checked_record
 
 
 def test_every_key_of_a_published_folder_is_accounted_for(published, capsys):
@@ -24,5 +25,6 @@ def test_what_does_not_fit_is_listed_whole(published, checkpoint, tmp_path, caps
     torch.save(parts, tmp_path / "w.pth")
     assert main(["weights", str(tmp_path), "--json"]) == 2
     out, err = capsys.readouterr()
-    assert json.loads(out)["loading"]["keys"]["missing"] == ["bert_encoder.bias", "bert_encoder.weight"]
+    found = checked_record(json.loads(out), "weights/1", "It")["loading"]
+    assert found["keys"]["missing"] == ["bert_encoder.bias", "bert_encoder.weight"]
     assert err.startswith("kokoro-nb: The weights in w.pth do not fit the model: missing bert_encoder.bias, ")

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from kokoro_nb.__main__ import _parser
 from kokoro_nb.errors import InputError
 from kokoro_nb.storage import write_json
-from kokoro_nb.traces.record import checked_record, headed, read_record, sketched, sketches_apart
+from kokoro_nb.traces import record as module
+from kokoro_nb.traces.record import FORMS, checked_record, headed, read_record, sketched, sketches_apart
 
 OPERATOR = {"name": ":exp", "op": "aten.exp.default", "verdict": "fail", "reason": "", "rms": 1.0, "finite": 1.0}
 OPERATOR |= {"error / rounding": float("inf"), "error (of peak)": None}
@@ -32,6 +34,14 @@ def test_a_record_is_written_and_read_with_figures_that_are_not_finite(tmp_path)
     assert found["operators"][0]["error / rounding"] == np.inf
     assert np.isnan(found["history"]["itself"])
     assert found["versions"]["numpy"] == np.__version__
+
+
+def test_each_verb_that_gives_json_has_a_form_that_is_written_down():
+    named = {"diagnose": "diagnosis", "inspect": "diagnosis", "compare": "comparison"}
+    forms = {form.partition("/")[0] for form in FORMS}
+    verbs = _parser()._subparsers._group_actions[0].choices.items()
+    assert {named.get(verb, verb) for verb, parser in verbs if "--json" in parser.format_help()} == forms
+    assert all(f"\n``{form}`` (``kokoro-nb " in module.__doc__ for form in forms)
 
 
 @pytest.mark.parametrize(

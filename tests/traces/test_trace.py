@@ -3,14 +3,10 @@ import pytest
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.traces.statistics import describe
-from kokoro_nb.traces.trace import Operator, Recorder, sharing
+from kokoro_nb.traces.trace import Operator, Recorder, chosen, sharing
 
-
-def _operator(name, shape=(2, 3)):
-    return Operator(name, "aten.relu.default", "encoder", ("input:x",), shape, "float32")
-
-
-OPERATORS = (_operator("one"), _operator("two"), _operator("three"))
+ABOUT = ("aten.relu.default", "encoder", ("input:x",), (2, 3), "float32")
+OPERATORS = (Operator("one", *ABOUT), Operator("two", *ABOUT), Operator("three", *ABOUT))
 
 
 def _recorded(keep, *names):
@@ -20,11 +16,24 @@ def _recorded(keep, *names):
     return recorder.trace("eager", {"x": np.ones(1)}, {"output": np.ones(2)}, "by hand")
 
 
+def test_the_chosen_come_in_the_order_of_execution_and_once():
+    assert chosen(OPERATORS) == chosen(OPERATORS, "all") == OPERATORS
+    assert chosen(OPERATORS, ["three", "one", "three"]) == (OPERATORS[0], OPERATORS[2])
+    assert chosen(OPERATORS, lambda operator: operator.name != "one") == OPERATORS[1:]
+
+
+def test_an_unknown_name_is_refused_with_what_comes_near():
+    with pytest.raises(InputError, match=r"no operator 'thre'; did you mean three"):
+        chosen(OPERATORS, ["one", "thre"])
+    with pytest.raises(InputError, match=r"no operator 'zzz'; see the names"):
+        chosen(OPERATORS, "zzz")
+
+
 def test_taps_come_in_the_order_of_the_program_and_what_did_not_come_is_missing():
     trace = _recorded("stats", "three", "one")
     assert [tap.name for tap in trace.taps] == ["one", "three"]
-    assert (trace.missing, trace.requested) == (("two",), OPERATORS)
-    assert (trace.backend, trace.how, trace.meaning) == ("eager", "by hand", None)
+    about = (trace.missing, trace.requested, trace.backend, trace.how, trace.meaning)
+    assert about == (("two",), OPERATORS, "eager", "by hand", None)
     assert trace["one"].statistics.mean == 1
 
 
@@ -39,12 +48,10 @@ def test_statistics_are_kept_without_the_tensor_or_with_a_copy_of_it():
     assert trace["one"].statistics == describe(np.ones((2, 3), np.float32))
 
 
-def test_a_tap_that_is_not_there_is_refused_with_the_reason():
-    trace = _recorded("stats", "one")
-    with pytest.raises(InputError, match="no tap 'two': it could not be captured"):
-        trace["two"]
-    with pytest.raises(InputError, match="no tap 'four': it was not requested"):
-        trace["four"]
+@pytest.mark.parametrize(("name", "why"), [("two", "it could not be captured"), ("four", "it was not requested")])
+def test_a_tap_that_is_not_there_is_refused_with_the_reason(name, why):
+    with pytest.raises(InputError, match=f"no tap '{name}': {why}"):
+        _recorded("stats", "one")[name]
 
 
 def test_there_are_two_ways_to_record_a_tap():

@@ -13,6 +13,7 @@ from kokoro_nb.backends.coreml import conversion
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.backends.taps import UntracedProgram
+from kokoro_nb.errors import noted
 
 Target = Literal["iOS16", "iOS17", "iOS18"] | None
 
@@ -113,8 +114,7 @@ class CoreMl(FileBackend):
             try:
                 model = self.converted(exported, program)
             except TypeError as error:
-                if self.route != "export":
-                    error.add_note(conversion.reader_of_number(program, exported))
+                noted(error, "" if self.route == "export" else conversion.reader_of_number(program, exported))
                 raise
             conversion.interface(model.get_spec(), exported)  # or raise
         with on_rung("serialised", seconds), quietly():

@@ -2,6 +2,8 @@
 
 import copy
 import logging
+import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +23,10 @@ from kokoro_nb.storage import write_json
 from kokoro_nb.traces.trace import Keep, Taps, Trace
 
 Name = Literal["xnnpack", "coreml", "vulkan"]
+
+# 0.7 looks for it on the path alone, where it is not if the environment was not activated
+if (flatc := Path(sys.executable).with_name("flatc")).exists():
+    os.environ.setdefault("FLATC_EXECUTABLE", str(flatc))
 
 
 @dataclass(frozen=True)
@@ -49,12 +55,10 @@ def _coreml(module: Any) -> Any:
 
 DELEGATES: dict[Name, Delegate] = {
     "xnnpack": Delegate(
-        "XnnpackBackend", "xnnpack.partition.xnnpack_partitioner", lambda module: module.XnnpackPartitioner()
+        "XnnpackBackend", "xnnpack.partition.xnnpack_partitioner", lambda own: own.XnnpackPartitioner()
     ),
     "coreml": Delegate("CoreMLBackend", "apple.coreml.partition.coreml_partitioner", _coreml),
-    "vulkan": Delegate(
-        "VulkanBackend", "vulkan.partitioner.vulkan_partitioner", lambda module: module.VulkanPartitioner()
-    ),
+    "vulkan": Delegate("VulkanBackend", "vulkan.partitioner.vulkan_partitioner", lambda own: own.VulkanPartitioner()),
 }
 
 

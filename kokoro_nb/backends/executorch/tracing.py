@@ -18,7 +18,7 @@ from kokoro_nb.backends.executorch.tracer import AGAIN, EVENTS, INPUTS, OUTPUTS,
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.taps import laid, read_taps
 from kokoro_nb.errors import InputError
-from kokoro_nb.run_apart import run_apart
+from kokoro_nb.run_apart import SAFELY, run_apart
 from kokoro_nb.storage import read_json
 from kokoro_nb.torch_private import schema
 from kokoro_nb.traces.trace import Keep, Taps, Trace
@@ -104,8 +104,7 @@ def logged_run(
         given = zip(kinds, inputs.values(), strict=True)
         named: dict[str, Any] = {f"{place}_{kind}": array for place, (kind, array) in enumerate(given)}
         np.savez(folder / INPUTS, **named)
-        # -P: the script's own folder is no place to import from
-        done = run_apart(["-P", _TRACER, program, str(size), folder, *(["again"] if again else [])])
+        done = run_apart([*SAFELY, _TRACER, program, str(size), folder, *(["again"] if again else [])])
         if done.status != 0:
             how = f"ended with {done.status}"
             if done.status == -signal.SIGABRT:

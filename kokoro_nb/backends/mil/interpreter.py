@@ -18,7 +18,7 @@ from kokoro_nb.backends.mil.execution_plan import (
 )
 from kokoro_nb.backends.mil.operators.registry import OperatorSite, StateContent
 from kokoro_nb.backends.mil.rounding import FLOAT32, Arithmetic
-from kokoro_nb.errors import InputError
+from kokoro_nb.errors import InputError, noted
 
 Observer = Callable[[str, str, Mapping[str, Any], Mapping[str, Any]], None]
 UNSEEDED = -1
@@ -174,7 +174,7 @@ class Interpreter:
             except InputError:
                 raise
             except Exception as error:
-                error.add_note(f"in the MIL operator {operation.op_type} '{operation.name}'")
+                noted(error, f"in the MIL operator {operation.op_type} '{operation.name}'")
                 raise
             values.update(zip(operation.outputs, outputs, strict=True))
             if observe is not None:

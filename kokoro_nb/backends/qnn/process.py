@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from kokoro_nb.errors import noted
+from kokoro_nb.run_apart import SAFELY
+
 _START = re.compile(r"^(?:\x1b\[[0-9;]*m)?\d{4}-\d\d-\d\d [\d:.]+ \[([VIWEF]):[^\]]*\] ?", re.MULTILINE)
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _OPTION = re.compile(r"User specified (?:ep\.\w+\.)?(\w+): (\S+)$")
@@ -89,8 +92,7 @@ class Worker:
     def __init__(self) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 -- closed with the process
         self._process = subprocess.Popen(
-            # -P: the worker's own folder is no place to import from
-            [sys.executable, "-P", str(WORKER)],
+            [sys.executable, *SAFELY, str(WORKER)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -130,10 +132,8 @@ class Worker:
 
     def _noted(self, error: QnnError, start: int) -> QnnError:
         """Add to `error` what was printed from byte `start` on, but for the chatter of a verbose log."""
-        printed = "\n".join(text for level, text in records(self.log(start)) if level not in ("V", "I") and text)
-        if printed:
-            error.add_note(printed)
-        return error
+        said = (text for level, text in records(self.log(start)) if level not in ("V", "I") and text)
+        return noted(error, "\n".join(said))
 
     def __enter__(self) -> "Worker":
         return self

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kokoro_nb.backends.executorch.executorch_private import of_executorch
 from kokoro_nb.backends.qnn.process import QnnError, Worker, complaints, options_taken, validations
-from kokoro_nb.errors import InputError
+from kokoro_nb.errors import InputError, noted
 
 RECORD = "ep_compatibility_info.QNNExecutionProvider"  # key in the metadata of a context
 
@@ -109,7 +109,6 @@ def compile_checked(model: Path, context: Path, options: Mapping[str, str]) -> N
     if not context.is_file():
         refused = [f"{v.name} ({v.op}): {v.reason}" for v in validations(log).values() if not v.passed]
         error = QnnError(f"The NPU takes none of the {len(nodes)} nodes, so there is nothing to compile for it.")
-        error.add_note("\n".join([*complaints(log), *refused]))
-        raise error
+        raise noted(error, "\n".join([*complaints(log), *refused]))
     about = onnx.load(context, load_external_data=False)
     require_taken(options, log, {entry.key: entry.value for entry in about.metadata_props})

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kokoro_nb.backends.called_operators import calling_module
-from kokoro_nb.errors import InputError, undocumented
+from kokoro_nb.errors import InputError, noted, undocumented
 
 SEEN_IN = {"apache-tvm": ("0.27", "0.27")}  # the importer's table of converters, which is not documented
 _TRANSLATOR = "tvm.relax.frontend.torch.exported_program_translator"
@@ -53,7 +53,7 @@ def _watched(observer: Observer | None) -> dict[str, Callable[..., Any]]:
             try:
                 value = own[importer or next(reversed(own))][name](node)
             except Exception as error:
-                error.add_note(f"at '{node.name}' ({name}) in {calling_module(node) or 'the module'}")
+                noted(error, f"at '{node.name}' ({name}) in {calling_module(node) or 'the module'}")
                 raise
             return value if observer is None or importer is None else observer(node, value, importer.block_builder)
 
