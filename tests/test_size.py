@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 BUDGETS = {
     "studies": 3_300,
-    "locate, inspection, faults, traces": 10_296,
+    "locate, inspection, faults, traces": 10_211,
     "backends": 5_298,
     "reporting": 3_306,
     "delivery": 2_990,
