@@ -40,8 +40,8 @@ def structure(tree: Any) -> Any:
 
 def decomposition(operator: Any) -> Any | None:
     """Return what PyTorch takes an operator apart into; None where it does not, or does not say."""
-    with suppress(ImportError):
+    with suppress(ImportError, AttributeError):
         from torch._decomp import decomposition_table
 
-        return decomposition_table.get(operator)
+        return decomposition_table.get(operator) or (operator.decompose if operator._can_decompose() else None)
     return None

@@ -25,6 +25,11 @@ class FaultSite:
         Holds the result of the operator in it.
     seed : str
         Decides what a kind of fault leaves open: which channel, which element.
+
+    Attributes
+    ----------
+    made : list of torch.fx.Node
+        What was added.
     """
 
     def __init__(self, program: Any, node: Any, seed: str = ""):
@@ -32,7 +37,7 @@ class FaultSite:
         self.node = node
         self.random = Random(seed)
         self._last = node
-        self._made: list[Any] = []
+        self.made: list[Any] = []
 
     @property
     def op(self) -> str:
@@ -68,7 +73,7 @@ class FaultSite:
             made = graph.call_function(target, args, kwargs)
         made.meta = _provenance(self.node)
         made.meta["val"] = evaluated(target, args, kwargs)
-        self._made.append(made)
+        self.made.append(made)
         if not ahead:
             self._last = made
         return made
@@ -76,7 +81,7 @@ class FaultSite:
     def give(self, result: Any, instead: Any = None) -> None:
         """Have everybody else read `result` in place of this operator's, or of the node `instead`."""
         before = self.node if instead is None else instead
-        before.replace_all_uses_with(result, delete_user_cb=lambda user: user not in self._made)
+        before.replace_all_uses_with(result, delete_user_cb=lambda user: user not in self.made)
         self.program.graph_signature.replace_all_uses(before.name, result.name)
 
     def call(self, /, **changes: Any) -> None:

@@ -171,18 +171,15 @@ def _sums(call: OnnxCall, inputs: list[Value], exact: list[Value]) -> np.ndarray
 
 def foreseen(nodes: tuple[HalfPrecisionNode, ...]) -> tuple[str, ...]:
     """Return in sentences what float16 would do to a file."""
-    if not nodes:
-        return ()
-    over = [one for one in nodes if not one.headroom >= 0]
-    within = [one for one in nodes if one.headroom >= 0 and not one.inside >= 0]
-    found = []
-    if over:
-        found.append(f"In float16 {counted(len(over))} would overflow, first {over[0].key} ({over[0].operator}).")
-    if within:
-        found.append(
-            f"Sums inside of {counted(len(within))} are beyond float16 and need float32, first in {within[0].key} "
-            f"({within[0].operator})."
-        )
+    harmed = {
+        "would overflow": [one for one in nodes if not one.headroom >= 0],
+        "have sums inside that need float32": [one for one in nodes if one.headroom >= 0 and not one.inside >= 0],
+    }
+    found = [
+        f"In float16 {len(several):,} of {len(nodes):,} nodes {what}, first {several[0].key} ({several[0].operator})."
+        for what, several in harmed.items()
+        if several
+    ]
     worst = noisiest(nodes)
     if worst is not None:
         found.append(
@@ -226,15 +223,6 @@ def half_precision_findings(seen: FileRun, nodes: Sequence[HalfPrecisionNode]) -
     )
     proof = "The runtime here keeps float32 from one node to the next; one with kernels of float16 does not."
     yield InspectionFinding.at(lossy, "precision", "precision", statement, proof)
-
-
-def counted(nodes: int) -> str:
-    """Return a number of nodes in words.
-
-    >>> counted(1), counted(1200)
-    ('1 node', '1,200 nodes')
-    """
-    return f"{nodes:,} node{'' if nodes == 1 else 's'}"
 
 
 def in_danger(nodes: tuple[HalfPrecisionNode, ...], n: int) -> tuple[HalfPrecisionNode, ...]:

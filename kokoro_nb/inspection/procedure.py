@@ -26,7 +26,7 @@ from kokoro_nb.locate.module_diagnosis import bisected_diagnosis, placed, traced
 from kokoro_nb.locate.output_error import LOST, OutputError, output_error
 from kokoro_nb.locate.paired_programs import other_program, parting
 from kokoro_nb.locate.refusal import failed_diagnosis, supplied
-from kokoro_nb.locate.remedies import as_the_reference, exported_anew, with_noise_as_input
+from kokoro_nb.locate.remedies import AS_THE_REFERENCE, EXPORTED_ANEW, in_its_place, with_noise_as_input
 from kokoro_nb.traces.statistics import describe
 from kokoro_nb.traces.trace import Operator, Tap, Trace
 
@@ -223,7 +223,7 @@ def diagnose(
         found = diagnosed_file(subject, artefact)
         if not remedies or not found.culprits:
             return found
-        found = replace(found, remedies=(exported_anew(runtime, candidate, inputs, found.output),))
+        found = replace(found, remedies=(in_its_place(EXPORTED_ANEW, runtime, candidate, inputs, found.output),))
         return _cured_as_well(found, runtime, candidate, inputs, folder)
     if pair is not None:
         healthy, given = exported_reference(*pair), pair[1]
@@ -309,7 +309,7 @@ def _rewritten(
         if others
         else "every operator of the export that was judged is right by itself, and the output is not the reference's"
     )
-    cure = as_the_reference(runtime, healthy, given, output)
+    cure = in_its_place(AS_THE_REFERENCE, runtime, healthy, given, output)
     changed = replace(alone, method="comparison", why=why, output=output, remedies=(cure,))
     if culprit is None:
         statement = f"The program and its reference part, and at which operator is not seen: {output}."

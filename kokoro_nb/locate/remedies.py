@@ -83,7 +83,7 @@ def tried(subject: Subject, plans: Iterable[Plan], before: OutputError | None = 
     subject : Subject
         The program as it is; what is right is what it should compute.
     plans : iterable of Plan
-        What is changed. An outcome that is a failure or a sentence says why it gives no outputs.
+        What is changed. An outcome that is a failure or a sentence says why it gives no outputs; None changes nothing.
     before : OutputError or None
         How far its output is off; None where it gives none.
     """
@@ -95,13 +95,16 @@ def tried(subject: Subject, plans: Iterable[Plan], before: OutputError | None = 
                 outputs = outcome()
         except Exception as error:  # the cure of a wrong export may fail in whatever way, and that is its result
             outputs = one_line(error)
+        if outputs is None:
+            continue
+        about = kind, name, statement, size
         if isinstance(outputs, Failure | str):
-            found.append(Remedy(kind, name, statement, size, float("nan"), "unknown", str(outputs)))
+            found.append(Remedy(*about, float("nan"), "unknown", str(outputs)))
             continue
         after = _error(subject, outputs, own)
-        reason = "" if after.verdict == "pass" else str(after)
-        found.append(Remedy(kind, name, statement, size, after.of_peak, after.verdict, reason, outputs=outputs))
-        if after.verdict == "pass":
+        right = after.verdict == "pass"
+        found.append(Remedy(*about, after.of_peak, after.verdict, "" if right else str(after), outputs))
+        if right:
             break
     return tuple(found)
 
@@ -117,16 +120,24 @@ def _error(subject: Subject, outputs: Mapping[str, np.ndarray], own: Callable[[]
     return after
 
 
-def as_the_reference(runtime: Backend, reference: Exported, given: Arrays, before: OutputError) -> Remedy:
-    """Return what it does to export what a program was rewritten from, on inputs of its own."""
-    statement = "Write it as the reference has it, on inputs of the reference's length."
-    return _measured("other form", "the reference's form", statement, runtime, reference, given, before)
+Change = tuple[RemedyKind, str, str]  # kind, name, statement
+AS_THE_REFERENCE: Change = (
+    "other form",
+    "the reference's form",
+    "Write it as the reference has it, on inputs of the reference's length.",
+)
+EXPORTED_ANEW: Change = "setting", "exported anew", "Export the module again, in float32 and by the installed torch."
+NOISE_AS_INPUT: Change = "other form", "noise as an input", "The noise becomes an input, which the caller draws."
 
 
-def exported_anew(runtime: Backend, candidate: Exported, inputs: Arrays, before: OutputError | None) -> Remedy:
-    """Return what it does to export the module by this package in place of the file."""
-    statement = "Export the module again, in float32 and by the installed torch."
-    return _measured("setting", "exported anew", statement, runtime, candidate, inputs, before)
+def in_its_place(change: Change, runtime: Backend, program: Any, inputs: Arrays, before: OutputError | None) -> Remedy:
+    """Return what a program gives in place of another one, on inputs of its own, beside what it should compute itself.
+
+    Where `program` is a failure or a sentence, it says why there is none.
+    """
+    subject = Subject(runtime, program, program, inputs)
+    outcome = subject.outputs if isinstance(program, Exported) else lambda: program
+    return tried(subject, [(*change, outcome)], before)[0]
 
 
 def with_noise_as_input(runtime: Backend, candidate: Exported, inputs: Arrays, before: OutputError | None) -> Remedy:
@@ -141,8 +152,7 @@ def with_noise_as_input(runtime: Backend, candidate: Exported, inputs: Arrays, b
             program = as_exported(module, inputs, runtime.name)
         except InputError as error:
             program = str(error)
-    statement = "The noise becomes an input, which the caller draws."
-    return _measured("other form", "noise as an input", statement, runtime, program, inputs, before)
+    return in_its_place(NOISE_AS_INPUT, runtime, program, inputs, before)
 
 
 def with_needed_patches(runtime: Backend, candidate: Exported, inputs: Arrays) -> tuple[Remedy, ...]:
@@ -150,21 +160,12 @@ def with_needed_patches(runtime: Backend, candidate: Exported, inputs: Arrays) -
     found = []
     with with_patches(candidate.patches):
         for names, applied in needed_patches(candidate.module, runtime.name):
-            listed = ", ".join(names)
-            statement = f"The patch{'es' if len(names) > 1 else ''} {listed} that {runtime.name} needs."
+            words = ", ".join(names)
+            statement = f"The patch{'es' if len(names) > 1 else ''} {words} that {runtime.name} needs."
             with applied(candidate.module, names) as module:
                 exported = as_exported(module, inputs, runtime.name)
-                found.append(_measured("patch", listed, statement, runtime, exported, inputs, None))
+                found.append(in_its_place(("patch", words, statement), runtime, exported, inputs, None))
     return tuple(found)
-
-
-def _measured(
-    kind: RemedyKind, name: str, statement: str, runtime: Backend, program: Any, inputs: Arrays, before: Any
-) -> Remedy:
-    """Return what a program gives in place of another one, beside what it should compute itself."""
-    subject = Subject(runtime, program, program, inputs)
-    outcome = subject.outputs if isinstance(program, Exported) else lambda: program
-    return tried(subject, [(kind, name, statement, outcome)], before)[0]
 
 
 DRAWS = (torch.randn, torch.rand, torch.randn_like, torch.rand_like)

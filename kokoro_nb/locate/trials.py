@@ -16,7 +16,16 @@ from kokoro_nb.backends.taps import read_taps
 from kokoro_nb.faults.kinds import FaultSite
 from kokoro_nb.faults.planting import copied_program, with_program
 from kokoro_nb.locate.culprit import Culprit
-from kokoro_nb.locate.forms import DECOMPOSED, OtherForm, added, arithmetic, functions, indexing, summing
+from kokoro_nb.locate.forms import (
+    DECOMPOSED,
+    PARTS,
+    OtherForm,
+    arithmetic,
+    called,
+    functions,
+    indexing,
+    summing,
+)
 from kokoro_nb.locate.forms.summing import RUNNING
 from kokoro_nb.locate.investigation import Subject
 from kokoro_nb.locate.remedies import Plan
@@ -35,16 +44,37 @@ def forms_of(kind: str) -> tuple[OtherForm, ...]:
 def in_other_form(exported: Exported, names: Collection[str], form: OtherForm) -> Exported | None:
     """Return a program in which the operators `names` are written in another form; None where none could be."""
     program, results = copied_program(exported)
-    changed = False
-    for name in names:
-        node = results[name]
-        site = FaultSite(program, node, name)
-        result = form.write(site)
-        if result is not None:
-            site.give(result)
-            program.graph.erase_node(node)
-            changed = True
-    return with_program(exported, program) if changed else None
+    written = [_written(program, results[name], form, name) for name in names if name in results]
+    if form in IN_FLOAT32.values():
+        _unround(program.graph, [node for node in written if node is not None])
+    return with_program(exported, program) if any(written) else None
+
+
+def _unround(graph: Any, written: Collection[Any]) -> None:
+    """Have operators in float32 read what one gives another before it is rounded to float16."""
+    for rounded in written:
+        wide = rounded.args[0]
+        for reader in [*rounded.users]:
+            if reader.target == rounded.target and reader.meta["val"].dtype == wide.meta["val"].dtype:
+                reader.replace_all_uses_with(wide)
+                graph.erase_node(reader)
+        if not rounded.users:
+            graph.erase_node(rounded)
+
+
+def _written(program: Any, node: Any, form: OtherForm, name: str) -> Any:
+    """Write one operator in another form and return the node with its result, or None."""
+    site = FaultSite(program, node, name)
+    result = form.write(site)
+    if result is None:
+        return None
+    site.give(result)
+    program.graph.erase_node(node)
+    for part in site.made if form is PARTS else ():
+        kind = str(part.target).partition(".")[2].partition(".")[0]
+        further = next(filter(None, (_written(program, part, one, name) for one in FORMS.get(kind, ()))), None)
+        result = further if further is not None and part is result else result
+    return result
 
 
 def float32_region(operators: Collection[Operator], names: Collection[str]) -> tuple[str, ...]:
@@ -69,48 +99,25 @@ def float32_region(operators: Collection[Operator], names: Collection[str]) -> t
     return tuple(operator.name for operator in operators if operator.name in after & before)
 
 
-def kept_in_float32(exported: Exported, names: Collection[str], blocks: bool) -> Exported | None:
-    """Return a program in which the float16 operators `names` compute in float32; None where there are none.
-
-    What one of them gives to another stays float32 on the way; what others read is rounded to float16. With `blocks`
-    running sums are computed in blocks.
-    """
+def _wide(op: Any, result: Any, blocks: bool, **given: Any) -> Any:
+    """Return what a float16 operator gives in float32, rounded; with `blocks` running sums are computed in blocks."""
     import torch
 
-    program, results = copied_program(exported)
-    wide: dict[Any, Any] = {}
-    cast = torch.ops.aten._to_copy.default
-    chosen = {results[name] for name in names if name in results}
-    for node in [one for one in program.graph.nodes if one in chosen]:
-        site = FaultSite(program, node, node.name)
-        if node.meta["val"].dtype != torch.float16 or site.is_element:
-            continue
-
-        def widened(argument: Any, site: FaultSite = site) -> Any:
-            if argument in wide:
-                return wide[argument]
-            if argument.meta["val"].dtype != torch.float16:
-                return argument
-            return site.emit(cast, argument, ahead=True, dtype=torch.float32)
-
-        args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), widened)
-        kwargs = {key: torch.float32 if value is torch.float16 else value for key, value in kwargs.items()}
-        if blocks and site.op == "aten.cumsum.default":
-            result = added(site, summing.RUNNING.function, self=args[0], dim=args[1])
-        else:
-            result = site.emit(node.target, *args, **kwargs)
-        rounded = site.emit(cast, result, dtype=torch.float16)
-        site.give(rounded)
-        program.graph.erase_node(node)
-        wide[rounded] = result
-    if not wide:
+    if result.dtype != torch.float16:
         return None
-    for rounded in wide:
-        if not rounded.users:
-            program.graph.erase_node(rounded)
-    return with_program(exported, program)
+
+    def widened(one: Any) -> Any:
+        if one is torch.float16:
+            return torch.float32
+        return one.float() if isinstance(one, torch.Tensor) and one.dtype == torch.float16 else one
+
+    wide = dict(torch.fx.node.map_aggregate(given, widened))
+    return (RUNNING.function(**wide) if blocks and "cumsum" in str(op) else called(op, op, wide)).half()
 
 
+IN_FLOAT32 = {
+    blocks: OtherForm("float32", "it computes in float32", partial(_wide, blocks=blocks)) for blocks in (False, True)
+}
 LOSSES = ("too few bits", "accumulated phase", "overflow of the dtype")
 UNEXPLAINED = ("unknown", "operators joined")
 
@@ -182,16 +189,15 @@ def _otherwise(subject: Subject, kind: str, wrong: Collection[str]) -> Iterator[
     names = [one for one in wrong if one in every]
     for form in forms_of(kind) if names else FORMS.get(kind, ()):
         for chosen, words in ((names, listed(names)), (every, f"every {kind}")):
-            if chosen is every and set(every) == set(names):
-                continue
-            try:
-                changed = in_other_form(candidate, chosen, form)
-            except Exception as error:  # it is written for operators as they are called; in another way is no cure
-                outcome: Any = partial(str, f"{type(error).__name__}: {error}")
-            else:
-                outcome = changed and partial(subject.outputs, changed)
-            if outcome is not None:
-                yield "other form", form.name, f"{words} is written in another form: {form.statement}.", outcome
+            if chosen is names or set(every) != set(names):
+                statement = f"{words} is written in another form: {form.statement}."
+                yield "other form", form.name, statement, partial(_rewritten, subject, chosen, form)
+
+
+def _rewritten(subject: Subject, names: Collection[str], form: OtherForm) -> Any:
+    """Return the outputs of a program with operators in another form; None where that is of no such operators."""
+    changed = in_other_form(subject.candidate, names, form)
+    return None if changed is None else subject.outputs(changed)
 
 
 def _in_float32(subject: Subject, names: Collection[str]) -> Iterator[Plan]:
@@ -208,7 +214,7 @@ def _in_float32(subject: Subject, names: Collection[str]) -> Iterator[Plan]:
     form = in_other_form(subject.candidate, sums, RUNNING) if chosen else None
     for blocks, words in ways if kept else ():
         mixed = partial(_mixed, subject, kept, form if blocks else None)
-        outcome = mixed if chosen else partial(_widened, subject, kept, blocks)
+        outcome = mixed if chosen else partial(_rewritten, subject, kept, IN_FLOAT32[blocks])
         yield "float32 operators", ", ".join(kept), f"{listed(kept)} {words}", outcome
     if not chosen:
         yield "setting", "float32", "The whole model is exported in float32.", lambda: _single(subject)
@@ -217,11 +223,6 @@ def _in_float32(subject: Subject, names: Collection[str]) -> Iterator[Plan]:
     for blocks, words in ways:
         outcome = partial(subject.outputs, form if blocks else None, whole)
         yield "setting", "float32", f"All operators {words}", outcome
-
-
-def _widened(subject: Subject, kept: tuple[str, ...], blocks: bool) -> Any:
-    changed = kept_in_float32(subject.candidate, kept, blocks)
-    return "none of these operators is float16 in the program" if changed is None else subject.outputs(changed)
 
 
 def _beyond_float16(subject: Subject) -> list[str]:

@@ -7,7 +7,6 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.markup import number, table
 from kokoro_nb.traces.statistics import Statistics, describe
 
 INPUT = "input:"
@@ -95,7 +94,6 @@ def _near(name: str, known: set[str]) -> str:
 Keep = Literal["stats", "full"]
 Given = Mapping[str, Any]  # arrays by name
 Hook = Callable[[Any, tuple[Any, ...], dict[str, Any], Any], Any] | None
-SHOWN = 8  # operators that a trace shows of itself
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,13 +166,13 @@ class Trace:
     """
 
     backend: str
-    taps: tuple[Tap, ...]
+    taps: tuple[Tap, ...] = field(repr=False)
     missing: tuple[str, ...] = ()
-    outputs: Mapping[str, np.ndarray] = field(default_factory=dict)
+    outputs: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
     how: str = ""
-    inputs: Mapping[str, np.ndarray] = field(default_factory=dict)
-    meaning: Meaning | None = None
-    requested: tuple[Operator, ...] = ()
+    inputs: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
+    meaning: Meaning | None = field(default=None, repr=False)
+    requested: tuple[Operator, ...] = field(default=(), repr=False)
 
     def __getitem__(self, name: str) -> Tap:
         """Return the tap of the operator `name`.
@@ -199,15 +197,6 @@ class Trace:
         """Return the trace with the statistics of each operator alone; its inputs and outputs stay."""
         return replace(self, taps=tuple(replace(tap, value=None) for tap in self.taps))
 
-    def _repr_html_(self) -> str:
-        bad = [tap for tap in self.taps if tap.statistics.finite < 1]
-        taps = f"{number(len(self.taps))} operator{'' if len(self.taps) == 1 else 's'} captured"
-        first = "the first that are not finite" if bad else "the last"
-        caption = f"{self.backend}: {taps}, {number(len(self.missing))} not, {number(len(bad))} not finite; {first}"
-        caption += f". {self.how}" if self.how else ""
-        shown = bad[:SHOWN] or self.taps[-SHOWN:]
-        return table([_row(tap) for tap in shown], caption)._repr_html_()
-
 
 def sharing(trace: Trace, other: Trace) -> Trace:
     """Return `trace` with the tensors of `other` wherever its own are the same bit for bit: they lie in memory once."""
@@ -225,20 +214,6 @@ def _same_bits(one: np.ndarray | None, other: np.ndarray) -> bool:
     if not (one.flags.c_contiguous and other.flags.c_contiguous):
         return False  # to compare the bits both would be copied
     return np.array_equal(one.reshape(-1).view(np.uint8), other.reshape(-1).view(np.uint8))
-
-
-def _row(tap: Tap) -> dict[str, Any]:
-    measured = tap.statistics
-    return {
-        "operator": tap.name,
-        "op": tap.op,
-        "shape": " × ".join(map(str, measured.shape)),
-        "dtype": measured.dtype,
-        "finite": measured.pattern,
-        "minimum": measured.minimum,
-        "maximum": measured.maximum,
-        "rms": measured.rms,
-    }
 
 
 class Recorder:

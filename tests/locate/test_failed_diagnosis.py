@@ -123,7 +123,7 @@ def test_what_is_refused_is_located_cured_and_can_be_supplied(module, name, tmp_
     ("name", "words"),
     [
         ("nonsense", "nothing called 'nonsense' to supply"),
-        ("alpha written out", "applies to no operator"),
+        ("masks by logic", "applies to no operator"),
         ("core operators", "cannot be supplied to tvm-unfused"),
     ],
 )

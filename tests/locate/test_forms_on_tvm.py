@@ -63,14 +63,14 @@ def _cured(kind, form, function, inputs, name="tvm-unfused"):
 
 
 ONE = {
-    ("add", "alpha written out"): [lambda x: torch.add(x, x.sin(), alpha=3.0)],
+    ("add", "PyTorch's decomposition"): [lambda x: torch.add(x, x.sin(), alpha=3.0)],
     ("amax", "max over one axis"): [lambda x: x.amax((0, 2), keepdim=True)],
-    ("logsumexp", "logsumexp written out"): [lambda x: x.logsumexp((0, 1)), lambda x: (x - inf).logsumexp(1)],
-    ("logaddexp", "logaddexp written out"): [lambda x: torch.logaddexp(3 * x, x.flip(1))],
+    ("logsumexp", "parts in other forms"): [lambda x: x.logsumexp((0, 1)), lambda x: (x - inf).logsumexp(1)],
+    ("logaddexp", "parts in other forms"): [lambda x: torch.logaddexp(3 * x, x.flip(1))],
     ("isfinite", "below infinity"): [lambda x: torch.isfinite(1 / (x > 0).float())],
     ("add", "masks by logic"): [lambda x: (x > 1) + (x < 0)],
     ("mul", "masks by logic"): [lambda x: (x < 1) * (x > 0)],
-    ("mul", "one dtype first"): [lambda x: (x > 0) * 0.25],
+    ("mul", "PyTorch's decomposition"): [lambda x: (x > 0) * 0.25],
     ("cumsum", "one dtype first"): [lambda x: (x > 0).cumsum(2)],
     ("mul", "x - x"): [lambda x: x + (1 / (x > 0).float()) * 0],
     ("full", "an infinity computed"): [
@@ -78,7 +78,7 @@ ONE = {
         lambda x: torch.minimum(x, torch.full((4,), inf)),
     ],
     ("select", "indices from the start"): [lambda x: x.tanh()[:, -2]],
-    ("upsample_linear1d", "interpolation written out"): [
+    ("upsample_linear1d", "parts in other forms"): [
         lambda x: F.interpolate(x, scale_factor=1.5, mode="linear"),
         lambda x: F.interpolate(x, size=7, mode="linear", align_corners=True),
     ],
@@ -113,9 +113,9 @@ def test_nan_of_others():
 
 
 INTEGERS = {
-    ("add", "one dtype first"): [lambda x: x + 1.5],
-    ("div", "one dtype first"): [lambda x: x / 4, lambda x: x / (x * x).sum()],
-    ("clamp", "bounds as tensors"): [lambda x: x.clamp(min=-2)],
+    ("add", "PyTorch's decomposition"): [lambda x: x + 1.5],
+    ("div", "PyTorch's decomposition"): [lambda x: x / 4, lambda x: x / (x * x).sum()],
+    ("clamp", "PyTorch's decomposition"): [lambda x: x.clamp(min=-2)],
     ("floor_divide", "a divisor of the same dtype"): [lambda x: x // 3],
     ("div", "a divisor of the same dtype"): [lambda x: torch.div(x, 3, rounding_mode="trunc")],
     ("cumsum", "one dtype first"): [lambda x: (x.int() * 2**28).cumsum(0)],
@@ -146,8 +146,8 @@ INDEXED = {
         lambda x, w: x.index_put((w % 2,), x[:2], accumulate=True),
     ],
     ("index_put", "where in place of a mask"): [lambda x, w: x.index_put((x > 0,), torch.zeros(()))],
-    ("index_add", "one linear index"): [lambda x, w: x.index_add(0, w % 1, x.exp(), alpha=2)],
-    ("index_fill", "one linear index"): [lambda x, w: x.index_fill(1, w, -1.0)],
+    ("index_add", "parts in other forms"): [lambda x, w: x.index_add(0, w % 1, x.exp(), alpha=2)],
+    ("index_fill", "parts in other forms"): [lambda x, w: x.index_fill(1, w, -1.0)],
     ("scatter_add", "one linear index"): [lambda x, w: x.scatter_add(1, (0 * w)[None, :, None].repeat(2, 1, 4), x)],
 }
 
@@ -174,7 +174,7 @@ def test_long_sums_are_added_in_blocks():
     [
         ("where", "where of tensors", lambda x: torch.where(x > 0, x, 0.25)),
         ("__and__", "masks by logic", lambda x: x * ((x > 0) & (x < 1)).float()),
-        ("multiply", "the usual operator", lambda x: torch.multiply(x, 0.5)),
+        ("multiply", "PyTorch's decomposition", lambda x: torch.multiply(x, 0.5)),
         ("new_ones", "PyTorch's decomposition", lambda x: x + x.new_ones(4)),
     ],
 )

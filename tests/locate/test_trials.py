@@ -18,10 +18,10 @@ from kokoro_nb.inspection import diagnose
 from kokoro_nb.locate.diagnosis import card
 from kokoro_nb.locate.trials import (
     FORMS,
+    IN_FLOAT32,
     float32_region,
     forms_of,
     in_other_form,
-    kept_in_float32,
     mixed_precision,
 )
 from kokoro_nb.models.patches import curing
@@ -126,12 +126,13 @@ def test_operators_in_float32_are_read_in_float32():
     kept = float32_region(operators, [":cumsum"])
     assert kept == (":cumsum", ":transpose", ":mul")
     with_sine = float32_region(operators, kept)
-    wide = kept_in_float32(exported, with_sine, blocks=False)
+    wide = in_other_form(exported, with_sine, IN_FLOAT32[False])
     right = exported.specification.run({"x": X.half()}, double=True)["output"]
     before, after = (one.specification.run({"x": X.half()})["output"] for one in (exported, wide))
     assert np.abs(before - right).max() > 0.1
     assert np.abs(after - right).max() < 4e-3  # two roundings of the result to float16, of 2
-    assert kept_in_float32(export_program(Applied(phase), {"x": X}), kept, blocks=False) is None  # it is float32
+    single = export_program(Applied(phase), {"x": X})
+    assert in_other_form(single, kept, IN_FLOAT32[False]) is None
 
 
 def test_what_lies_between_two_operators_in_float32_stays_in_float32():

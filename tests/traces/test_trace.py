@@ -59,20 +59,10 @@ def test_there_are_two_ways_to_record_a_tap():
         Recorder(OPERATORS, "all")
 
 
-def test_a_trace_shows_what_is_not_finite_and_what_is_missing_and_escapes_every_name():
-    recorder = Recorder(OPERATORS, "full")
-    recorder.add("one", np.ones((2, 3)))
-    recorder.add("two", np.array([[1, np.nan, 1], [1, np.nan, 1]]))
-    page = recorder.trace("onnxruntime", {}, {}, "extra outputs")._repr_html_()
-    assert "onnxruntime: 2 operators captured, 1 not, 1 not finite" in page
-    assert "<td>1 of 3 channels wholly non-finite</td>" in page
-    assert "<td>one</td>" not in page
-    bad = "<script>alert(1)</script>"
-    recorder = Recorder([Operator(bad, bad, bad, (), (1,), "float32")])
-    recorder.add(bad, np.ones(1))
-    page = recorder.trace(bad, {}, {}, bad)._repr_html_()
-    assert "<script" not in page
-    assert page.count("&lt;script&gt;") == 4
+def test_a_trace_says_what_is_missing_and_shows_no_tensor():
+    said = repr(_recorded("full", "one"))
+    assert "missing=('two', 'three')" in said
+    assert "array" not in said
 
 
 def test_equal_tensors_of_two_traces_lie_in_memory_once_and_others_stay():

@@ -1,6 +1,6 @@
 """Operators written in other forms, a module for each family: what a runtime gets wrong, from what it gets right."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +33,15 @@ class OtherForm:
         return added(site, self.function, **site.arguments, op=site.node.target, result=site.value)
 
 
+def _primitives() -> dict[Any, Any]:
+    """Return what PyTorch's own primitives, which exporters do not know, are as operators."""
+    import torch
+
+    packets = (getattr(torch.ops.prims, name) for name in dir(torch.ops.prims))
+    known = {one.default: one.impl_aten for one in packets if hasattr(one, "impl_aten")}
+    return known | {torch.ops.prims.convert_element_type.default: torch.Tensor.to}  # its own writes in place
+
+
 def added(site: FaultSite, function: Callable[..., Any], **arguments: Any) -> Any:
     """Add what a function computes of arguments, nodes among them, and return the node with its result, or None."""
     import torch
@@ -47,10 +56,11 @@ def added(site: FaultSite, function: Callable[..., Any], **arguments: Any) -> An
 
     mode = getattr(site.value, "fake_mode", None)
     with torch.no_grad(), nullcontext() if mode is None else mode:  # what is made of no tensor is a stand-in, too
-        traced = make_fx(of_tensors)(*(node.meta["val"] for node in nodes)).graph
+        traced = make_fx(of_tensors, _primitives())(*(node.meta["val"] for node in nodes)).graph
     traced.eliminate_dead_code()
-    if any(node.op == "call_function" and getattr(node.target, "namespace", "aten") != "aten" for node in traced.nodes):
-        return None  # exporters know none of PyTorch's own primitives
+    targets = [node.target for node in traced.nodes if node.op == "call_function"]
+    if function is _decomposed and targets == [site.node.target]:
+        return None  # it is not taken apart
     places, made = iter(nodes), dict[Any, Any]()
     for node in traced.nodes:
         if node.op == "placeholder":
@@ -62,20 +72,27 @@ def added(site: FaultSite, function: Callable[..., Any], **arguments: Any) -> An
     return None if result is None else made[result]
 
 
-def _decomposed(op: Any, result: Any, **given: Any) -> Any:
-    """Return what PyTorch takes an operator apart into; None where it does not."""
-    known = decomposition(op)
-    if known is None:
-        return None
+def called(function: Callable[..., Any], op: Any, given: Mapping[str, Any]) -> Any:
+    """Call a function of what an operator is given, as the schema of the operator has it."""
     parameters = schema(op).arguments
-    found = known(
+    return function(
         *(given[one.name] for one in parameters if not one.kwarg_only),
         **{one.name: given[one.name] for one in parameters if one.kwarg_only and given[one.name] is not None},
     )
+
+
+QUADRATIC = ("cumsum", "cumprod")  # are taken apart into all pairs of their numbers
+
+
+def _decomposed(op: Any, result: Any, **given: Any) -> Any:
+    """Return what PyTorch takes an operator apart into; None where it does not."""
+    known = None if str(op).split(".")[1] in QUADRATIC else decomposition(op)
+    found = None if known is None else called(known, op, given)
     return found if is_tensor(found) and (found.shape, found.dtype) == (result.shape, result.dtype) else None
 
 
 DECOMPOSED = OtherForm("PyTorch's decomposition", "PyTorch's own decomposition stands in its place", _decomposed)
+PARTS = OtherForm("parts in other forms", "it is taken apart, and its parts are written in other forms", _decomposed)
 
 
 def is_tensor(value: Any) -> bool:

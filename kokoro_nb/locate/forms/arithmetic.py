@@ -1,31 +1,8 @@
-"""Arithmetic in other forms: `alpha`, dtypes, masks, remainders and quotients."""
+"""Arithmetic in other forms: masks, remainders, quotients and comparisons."""
 
 from typing import Any
 
-from kokoro_nb.locate.forms import OtherForm, choose, filled, is_float, is_mask, is_tensor
-
-
-def _alpha(self: Any, other: Any, alpha: Any, op: Any, **_: Any) -> Any:
-    if alpha == 1:
-        return None
-    if "rsub" in str(op):
-        return -(self * alpha) + other
-    return self - other * alpha if "sub" in str(op) else self + other * alpha
-
-
-def _one_dtype(op: Any, result: Any, rounding_mode: str | None = None, **given: Any) -> Any:
-    import torch
-
-    pair = [given[name] for name in ("self", "other") if given.get(name) is not None]
-    dtype = result.dtype
-    if len(pair) == 2 and dtype == torch.bool:
-        dtype = torch.result_type(*pair)
-    if rounding_mode is not None or all(not is_tensor(one) or one.dtype == dtype for one in pair):
-        return None
-    pair = [one.to(dtype) if is_tensor(one) else one for one in pair]
-    if "rsub" in str(op):
-        return -(pair[0] * given["alpha"]) + pair[1]
-    return op(*pair, *([given["dim"]] if "dim" in given else []))
+from kokoro_nb.locate.forms import DECOMPOSED, OtherForm, choose, filled, is_float, is_mask, is_tensor
 
 
 def _masks(self: Any, other: Any, op: Any, **_: Any) -> Any:
@@ -90,12 +67,6 @@ def _by_zero(self: Any, other: Any, **_: Any) -> Any:
     return None if is_tensor(other) or other != 0 or not is_float(self) else self - self
 
 
-def _named(self: Any, other: Any, op: Any, **_: Any) -> Any:
-    return getattr(self, {"multiply": "mul", "divide": "div", "subtract": "sub"}[str(op).split(".")[1]])(other)
-
-
-_ALPHA = OtherForm("alpha written out", "the product with alpha stands in the program", _alpha)
-ONE_DTYPE = OtherForm("one dtype first", "the operands are cast to the dtype of the result first", _one_dtype)
 _MASKS = OtherForm("masks by logic", "logical_or and logical_and stand for the sum and the product of masks", _masks)
 _FIRST = OtherForm("the remainder first", "what fmod leaves over is taken away, then divided", _quotient)
 _TENSOR = OtherForm("a divisor of the same dtype", "the divisor is a tensor of the result's dtype", _whole_quotient)
@@ -104,17 +75,14 @@ _ZERO = OtherForm("x - x", "0 is written as x - x, which is NaN where x is not f
 _FLOOR = OtherForm("x - floor(x)", "the remainder is x less the whole multiples of the divisor", _remainder)
 _FMOD = OtherForm("fmod", "the remainder is that of fmod, with the divisor added where the signs differ", _by_fmod)
 _SIDES = OtherForm("less or greater", "unequal is written as less, greater or not a number", _not_equal)
-_NAME = OtherForm("the usual operator", "mul, div or sub stands for multiply, divide or subtract", _named)
 FORMS: dict[str, tuple[OtherForm, ...]] = {
-    "add": (_ALPHA, _MASKS, ONE_DTYPE),
-    **dict.fromkeys(("sub", "rsub"), (_ALPHA, ONE_DTYPE)),
-    "mul": (_MASKS, ONE_DTYPE, _ZERO),
+    **dict.fromkeys(("sub", "rsub", "lt", "gt", "multiply", "divide", "subtract"), (DECOMPOSED,)),
+    "add": (_MASKS, DECOMPOSED),
+    "mul": (_MASKS, _ZERO, DECOMPOSED),
     **dict.fromkeys(("__and__", "__or__"), (_MASKS,)),
-    "div": (ONE_DTYPE, _FIRST, _TENSOR),
+    "div": (_FIRST, _TENSOR, DECOMPOSED),
     "floor_divide": (_FIRST, _TENSOR),
     "remainder": (_FLOOR, _FMOD),
-    "ne": (_SIDES, ONE_DTYPE),
-    **dict.fromkeys(("eq", "le", "ge"), (_ITSELF, ONE_DTYPE)),
-    **dict.fromkeys(("lt", "gt", "cumprod"), (ONE_DTYPE,)),
-    **dict.fromkeys(("multiply", "divide", "subtract"), (_NAME,)),
+    "ne": (_SIDES, DECOMPOSED),
+    **dict.fromkeys(("eq", "le", "ge"), (_ITSELF, DECOMPOSED)),
 }

@@ -1,9 +1,9 @@
 """Functions, bounds and extremes written out, so that what is small, large or not a number comes out right."""
 
-from math import inf, log, pi
+from math import inf, pi
 from typing import Any
 
-from kokoro_nb.locate.forms import DECOMPOSED, OtherForm, axes_of, choose, filled, is_float, is_tensor, with_last
+from kokoro_nb.locate.forms import DECOMPOSED, PARTS, OtherForm, axes_of, choose, is_float, with_last
 
 
 def _atan2(self: Any, other: Any, **_: Any) -> Any:
@@ -37,24 +37,10 @@ def _expm1(self: Any, **_: Any) -> Any:
     return choose(self.abs() < 0.5, near, power - 1.0)
 
 
-def _logsumexp(self: Any, dim: Any, result: Any, **_: Any) -> Any:
-    axes = axes_of(self, dim)
-    top = largest(self, axes, keep=True)
-    top = choose(top.isinf(), 0, top)
-    return ((self - top).exp().sum(axes, True).log() + top).reshape(result.shape)
-
-
-def _logaddexp(self: Any, other: Any, **_: Any) -> Any:
-    found = choose(self > other, self, other) + _log_of_more((-(self - other).abs()).exp())
-    return choose(self == other, self + log(2), found)
-
-
-_KAHAN = "log1p of small numbers", "the rounding of 1 + x is divided out of its logarithm"
+_KAHAN = "the rounding of 1 + x is divided out of its logarithm"
 _ATAN2 = "both are divided by the larger; pi is put in where y is 0 and x below it, 0 where x is not"
 _ROOT = "1 is a tensor that is divided by the root of x"
 _BELOW = "finite is written as smaller than infinity in size"
-_SUM = "the largest is taken away before the exponentials are summed"
-_PAIR = "the larger, and log1p of the other's share"
 
 
 def _nan_kept(op: Any, result: Any, **given: Any) -> Any:
@@ -86,22 +72,11 @@ def _amax(self: Any, dim: Any, keepdim: bool, op: Any, **_: Any) -> Any:
     return largest(self, axes, keepdim) if "amax" in str(op) else -largest(-self, axes, keepdim)
 
 
-def _bounds(self: Any, result: Any, min: Any = None, max: Any = None, **_: Any) -> Any:
-    """Return whole numbers held against bounds that are tensors."""
-    if is_float(result):
-        return None
-    x = self.to(result.dtype)
-    low, high = (one.to(x.dtype) if is_tensor(one) else one if one is None else filled(x, one) for one in (min, max))
-    x = x if low is None else x.maximum(low)
-    return x if high is None else x.minimum(high)
-
-
 _KEPT = OtherForm("NaN kept", "NaN is put back where it went in", _nan_kept)
 _AMONG = OtherForm("NaN kept", "NaN is added where there is one among the numbers", _nan_of_all)
-_BOUNDS = OtherForm("bounds as tensors", "whole numbers are held against tensors of their dtype", _bounds)
 _ONE_AXIS = OtherForm("max over one axis", "the axes are one, of which max.dim gives the largest", _amax)
 FORMS: dict[str, tuple[OtherForm, ...]] = {
-    **dict.fromkeys(("clamp", "clamp_min", "clamp_max"), (_BOUNDS, _KEPT)),
+    **dict.fromkeys(("clamp", "clamp_min", "clamp_max"), (_KEPT, DECOMPOSED)),
     **dict.fromkeys(("relu6", "hardtanh", "hardsigmoid", "maximum", "minimum"), (_KEPT,)),
     "relu": (_KEPT, DECOMPOSED),
     **dict.fromkeys(("gelu", "elu", "selu", "celu", "new_ones"), (DECOMPOSED,)),
@@ -110,11 +85,10 @@ FORMS: dict[str, tuple[OtherForm, ...]] = {
     "atan2": (OtherForm("atan2 with its cut set", _ATAN2, _atan2),),
     "reciprocal": (OtherForm("a quotient", "1 is a tensor that is divided by x", lambda self, **_: _one(self) / self),),
     "rsqrt": (OtherForm("a quotient by the root", _ROOT, lambda self, **_: _one(self) / self.sqrt()),),
-    "log_sigmoid": (OtherForm(*_KAHAN, lambda self, **_: -_softplus(-self, 1.0, 20.0)),),
-    "log1p": (OtherForm(*_KAHAN, lambda self, **_: _log_of_more(self)),),
-    "softplus": (OtherForm(*_KAHAN, _softplus),),
+    **dict.fromkeys(("logsumexp", "logaddexp"), (PARTS,)),
+    "log_sigmoid": (OtherForm("log1p of small numbers", _KAHAN, lambda self, **_: -_softplus(-self, 1.0, 20.0)),),
+    "softplus": (OtherForm("log1p of small numbers", _KAHAN, _softplus),),
+    "log1p": (OtherForm("log1p of small numbers", _KAHAN, lambda self, **_: _log_of_more(self)),),
     "expm1": (OtherForm("expm1 of small numbers", "the rounding of exp(x) is divided out of exp(x) - 1", _expm1),),
-    "logsumexp": (OtherForm("logsumexp written out", _SUM, _logsumexp),),
-    "logaddexp": (OtherForm("logaddexp written out", _PAIR, _logaddexp),),
     "isfinite": (OtherForm("below infinity", _BELOW, lambda self, **_: self.abs() < inf if is_float(self) else None),),
 }

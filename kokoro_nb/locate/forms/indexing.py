@@ -3,7 +3,7 @@
 from math import prod
 from typing import Any
 
-from kokoro_nb.locate.forms import OtherForm, choose, filled, is_float, is_mask, is_tensor
+from kokoro_nb.locate.forms import PARTS, OtherForm, choose, filled, is_float, is_mask, is_tensor
 
 
 def _select(self: Any, dim: int, index: int, **_: Any) -> Any:
@@ -20,6 +20,8 @@ def places(shape: Any, indices: dict[int, Any]) -> Any:
     indices : dict
         Axis -> whole numbers.
     """
+    import torch
+
     axes, wide = list(indices), max(one.ndim for one in indices.values())
     rest = [axis for axis in range(len(shape)) if axis not in axes]
     front = axes[0] if axes == list(range(axes[0], axes[0] + len(axes))) else 0
@@ -27,20 +29,14 @@ def places(shape: Any, indices: dict[int, Any]) -> Any:
     found = found.reshape([*found.shape, *[1] * (len(rest) - front)])
     for number, axis in enumerate(rest):
         behind = len(rest) - 1 - number + (wide if number < front else 0)
-        found = found + _along(shape, axis).reshape(-1, *[1] * behind)
+        along = torch.arange(shape[axis]) * prod(shape[axis + 1 :])
+        found = found + along.reshape(-1, *[1] * behind)
     return found
 
 
 def from_the_start(shape: Any, indices: dict[int, Any]) -> dict[int, Any]:
     """Return indices counted from the start."""
     return {axis: choose(one < 0, one + shape[axis], one) for axis, one in indices.items()}
-
-
-def _along(shape: Any, axis: int, size: int | None = None) -> Any:
-    """Return the places along one axis, from 0 on."""
-    import torch
-
-    return torch.arange(shape[axis] if size is None else size) * prod(shape[axis + 1 :])
 
 
 def _indexed(shape: Any, indices: Any) -> Any:
@@ -65,25 +61,16 @@ def _put(self: Any, indices: Any, values: Any, accumulate: bool, **_: Any) -> An
     return None if where is None else _written(self, where, values, accumulate)
 
 
-def _along_one(self: Any, dim: int, index: Any, op: Any, alpha: Any = 1, **given: Any) -> Any:
-    """Return index_copy, index_add or index_fill as a write to places."""
-    if not self.ndim:
-        return None
-    values = given.get("source", given.get("value"))
-    values = values if is_tensor(values) else filled(self[(0,) * self.ndim], values)
-    where = places(self.shape, {dim % self.ndim: index.reshape(-1)})
-    return _written(self, where, values if alpha == 1 else values * alpha, "add" in str(op))
-
-
 def _scattered(self: Any, dim: int, index: Any, op: Any, src: Any = None, reduce: Any = None, **_: Any) -> Any:
+    import torch
+
     if not self.ndim or src is None or reduce is not None:
         return None
-    where = index * prod(self.shape[dim % self.ndim + 1 :])
-    for axis, size in enumerate(index.shape):
+    sizes = [*enumerate(index.shape)]
+    grid = {axis: torch.arange(size).reshape(-1, *[1] * (self.ndim - 1 - axis)) for axis, size in sizes}
+    for axis, size in sizes:
         src = src.narrow(axis, 0, size)
-        if axis != dim % self.ndim:
-            where = where + _along(self.shape, axis, size).reshape(-1, *[1] * (self.ndim - 1 - axis))
-    return _written(self, where, src, "add" in str(op))
+    return _written(self, places(self.shape, grid | {dim % self.ndim: index}), src, "add" in str(op))
 
 
 def _reduced(self: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool, **_: Any) -> Any:
@@ -151,36 +138,15 @@ def _infinite(fill_value: Any, result: Any, **_: Any) -> Any:
     return -found if fill_value > 0 else found
 
 
-def _linear(align_corners: bool, result: Any, **given: Any) -> Any:
-    """Return an interpolation as two gatherings and their weights."""
-    import torch
-
-    x: Any = given.get("input", given.get("self"))
-    length, size = x.shape[-1], result.shape[-1]
-    factor = given.get("scale_factors", given.get("scales"))
-    factor = factor[0] if isinstance(factor, list | tuple) else factor
-    places = torch.arange(size, dtype=torch.float32)
-    if align_corners:
-        places = places * ((length - 1) / (size - 1) if size > 1 else 0.0)
-    else:
-        places = (places + 0.5) * (1 / factor if factor else length / size) - 0.5
-        places = places.maximum(filled(places, 0))
-    before = places.floor().to(torch.int64)
-    after = (before + 1).minimum(filled(before, length - 1))
-    weight = (places - before).to(result.dtype)
-    return x.index_select(2, before) * (1 - weight) + x.index_select(2, after) * weight
-
-
-_LINEAR = OtherForm("interpolation written out", "two gatherings, and the weights between them", _linear)
 FORMS: dict[str, tuple[OtherForm, ...]] = {
     "select": (OtherForm("indices from the start", _START, _select),),
     "index": (OtherForm(*_ONE, _gathered),),
     **dict.fromkeys(("index_put", "index_put_"), (_WHERE, OtherForm(*_ONE, _put))),
-    **dict.fromkeys(("index_copy", "index_add", "index_fill"), (OtherForm(*_ONE, _along_one),)),
+    **dict.fromkeys(("index_copy", "index_add", "index_fill"), (PARTS,)),
     **dict.fromkeys(("scatter", "scatter_add"), (OtherForm(*_ONE, _scattered),)),
     "scatter_reduce": (_ADDED,),
     **dict.fromkeys(("pad", "constant_pad_nd"), (_CROP,)),
     "where": (OtherForm("where of tensors", "the number is a tensor of the result's dtype", _where),),
     "full": (OtherForm("an infinity computed", "an infinity is written as a logarithm", _infinite),),
-    "upsample_linear1d": (_LINEAR,),
+    "upsample_linear1d": (PARTS,),
 }

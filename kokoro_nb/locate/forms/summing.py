@@ -4,7 +4,6 @@ from math import isqrt, prod
 from typing import Any
 
 from kokoro_nb.locate.forms import OtherForm, axes_of, is_float, is_tensor, with_last
-from kokoro_nb.locate.forms.arithmetic import ONE_DTYPE
 
 LARGEST = 2**24  # products that are written out for a sum
 
@@ -83,6 +82,10 @@ def _running_sum(self: Any, dim: int, **_: Any) -> Any:
     return whole.reshape(padded.shape).narrow(axis, 0, shape[axis])
 
 
+def _cast_first(self: Any, dim: int, op: Any, result: Any, **_: Any) -> Any:
+    return None if self.dtype == result.dtype else op(self.to(result.dtype), dim)
+
+
 def _product(op: Any, result: Any, **given: Any) -> Any:
     """Return a product of two matrices: of float16 in float32, of float64 as a sum of products."""
     import torch
@@ -97,6 +100,7 @@ def _product(op: Any, result: Any, **given: Any) -> Any:
     return total if bias is None else total + bias
 
 
+_CAST = OtherForm("one dtype first", "the numbers are cast to the dtype of the result first", _cast_first)
 _TWO_PASS = "the mean is subtracted first, then the squares are averaged"
 _BLOCKS = OtherForm("sums in blocks", "sums of blocks are added, and not all numbers one by one", _sum)
 _PRODUCT = OtherForm(
@@ -109,7 +113,8 @@ FORMS: dict[str, tuple[OtherForm, ...]] = {
     "layer_norm": (OtherForm("two-pass norm", _TWO_PASS, _layer_norm),),
     "rms_norm": (OtherForm("RMS in blocks", "the squares are summed in blocks, not one by one", _rms_norm),),
     "var": (OtherForm("two-pass variance", _TWO_PASS, _variance),),
-    "cumsum": (ONE_DTYPE, RUNNING),
+    "cumsum": (_CAST, RUNNING),
+    "cumprod": (_CAST,),
     **dict.fromkeys(("sum", "mean"), (_BLOCKS,)),
     **dict.fromkeys(("matmul", "mm", "bmm", "linear"), (_PRODUCT,)),
 }
