@@ -28,7 +28,7 @@ _HOMES = {
     "say": "kokoro_nb.verbs",
     "explore": "kokoro_nb.reporting.explorer",
     "BACKENDS": "kokoro_nb.backends",
-    "Diagnosis": "kokoro_nb.locate",
+    "Diagnosis": "kokoro_nb.locate.diagnosis",
     "InputError": "kokoro_nb.errors",
     "Logbook": "kokoro_nb.reporting.logbook",
 }

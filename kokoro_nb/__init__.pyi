@@ -3,7 +3,7 @@ from kokoro_nb.errors import InputError as InputError
 from kokoro_nb.faults import plant as plant
 from kokoro_nb.inspection import diagnose as diagnose
 from kokoro_nb.inspection import inspect as inspect
-from kokoro_nb.locate import Diagnosis as Diagnosis
+from kokoro_nb.locate.diagnosis import Diagnosis as Diagnosis
 from kokoro_nb.locate.survey import survey as survey
 from kokoro_nb.models.case import capture as capture
 from kokoro_nb.models.kokoro import load_model as load_model

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
-from kokoro_nb.locate import divergences
+from kokoro_nb.locate.verdicts import divergences
 from tests.locate.conftest import Step, Toy
 
 few = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])

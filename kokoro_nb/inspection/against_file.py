@@ -16,7 +16,6 @@ from kokoro_nb.inspection.compared_constants import (
     largest_change,
     lost_constants,
     other_number,
-    other_numbers,
     same_constants,
     turned_constants,
 )
@@ -296,17 +295,21 @@ class PairedPrograms(PairedValues):
             like = [each for each in self.reference.nodes if _kind(each.operator) == _kind(one.operator)]
             near = [each for each in like if given & {*each.outputs}]
             for there in (near or [each for each in like if read & self.read_by(each)])[:1]:
-                for _, words in other_numbers(there, one):
+                for name, right, here, value in other_number(there, one):
+                    words = f"the constant '{here}' is {number(value)} in place of {number(right)}{called(name, here)}"
+                    opened = [f"axis {k} of '{x}'" for x, k in self.candidate.open_axes if self._length(x, k) == right]
+                    words += f", the length of {opened[0]}, which is open" if opened else ""
                     part = f"{_called(one)} is where the file parts from {self.reference.label}: {words}"
                     shown = "" if one is node else f"; {node.key} is the first that shows it"
-                    return replace(_found(one, "changed constant", f"{part}{shown}.", proof), counterpart=there.key)
+                    cause: Name = "frozen length" if opened else "changed constant"
+                    return replace(_found(one, cause, f"{part}{shown}.", proof), counterpart=there.key)
         return None
 
-    def _multiple(self, node: ComparedNode) -> tuple[Name, str] | None:
-        """Say so if what a node gives is a multiple of a result that only the reference has: the nearest such.
+    def _length(self, name: str, axis: int) -> int:
+        return int(self.inputs[0][name].shape[axis])
 
-        The numbers that the two nodes have say it, if their quotient is that factor.
-        """
+    def _multiple(self, node: ComparedNode) -> tuple[Name, str] | None:
+        """Say so if what a node gives is a multiple of a result that only the reference has: the nearest such."""
         value = self.own.get(node.outputs[0])
         if value is None:
             return None
@@ -314,13 +317,9 @@ class PairedPrograms(PairedValues):
         factors = [(factor_of(value, self.known[name], self.limit), name) for name in names]  # constants may be rounded
         near = [(factor, name) for factor, name in factors if factor is not None and factor > 0]
         for factor, name in sorted(near, key=lambda one: abs(np.log(one[0]))):
-            givers = (one for one in self.reference.nodes if name in one.outputs)
-            for there, expected, here, given in filter(None, (other_number(one, node, factor) for one in givers)):
-                words = f"the constant '{here}' is {number(given)} in place of {number(expected)}{called(there, here)}"
-                for one, axis in self.candidate.open_axes:
-                    if expected == self.inputs[0][one].shape[axis]:
-                        return "frozen length", f"{words}, the length of axis {axis} of '{one}', which is open"
-                return "changed constant", words
+            givers = [one for one in self.reference.nodes if name in one.outputs]
+            if any(_kind(one.operator) == _kind(node.operator) and [*other_number(one, node)] for one in givers):
+                return None  # which says it
             if factor_of(value, self.known[name], self._alike) is not None:
                 return "changed scale", f"its result is exactly {number(factor)} times the reference's"
         return None

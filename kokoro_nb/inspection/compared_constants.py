@@ -133,14 +133,13 @@ def _listed(value: Any) -> list[Any]:
     return rounded[:1] if all(one == rounded[0] for one in rounded) else rounded
 
 
-def other_numbers(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[Name, str]]:
-    """Say so if the one number that each of two nodes has is not the same, whatever their formats."""
+def other_number(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[str, float, str, float]]:
+    """Yield name and value of the one number that each of two nodes has, whatever their formats, if it is another."""
     theirs, mine = ([one for one in of.constants if one is not None and one[1].size == 1] for of in (other, node))
     if len(theirs) == len(mine) == 1:
-        (there, right), (here, value) = theirs[0], mine[0]
-        if _changed(value.astype(np.float64).reshape(()), right.astype(np.float64).reshape(())):
-            words = f"the constant '{here}' is {number(float(value.reshape(())))}"
-            yield "changed constant", f"{words} in place of {number(float(right.reshape(())))}{called(there, here)}"
+        (there, right), (here, value) = ((name, float(one.reshape(()))) for name, one in (theirs[0], mine[0]))
+        if abs(value - right) > CHANGED * abs(right):
+            yield there, right, here, value
 
 
 def turned_constants(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[Name, str]]:
@@ -222,19 +221,6 @@ def _channels(array: np.ndarray, axis: int) -> np.ndarray:
     """Return the sizes of the elements of each channel in order, of norm 1."""
     rows = np.sort(np.abs(np.moveaxis(array.astype(np.float64), axis, 0).reshape(array.shape[axis], -1)), axis=1)
     return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float64).tiny)
-
-
-def other_number(other: ComparedNode, node: ComparedNode, factor: float) -> tuple[str, float, str, float] | None:
-    """Return name and value of a constant of one element of each, whose quotient is the factor between the results."""
-    theirs, ours = (
-        [(name, float(array.reshape(()))) for name, array in filter(None, one.constants) if array.size == 1]
-        for one in (other, node)
-    )
-    for (there, right), (here, value) in product(theirs, ours):
-        quotient = value / right if right else 0.0
-        if quotient and np.minimum(abs(factor / quotient - 1), abs(factor * quotient - 1)) <= CHANGED:
-            return there, right, here, value
-    return None
 
 
 def called(there: str, here: str) -> str:

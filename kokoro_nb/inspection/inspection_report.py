@@ -14,7 +14,7 @@ from kokoro_nb.inspection.node_judgement import NodeJudgement
 from kokoro_nb.inspection.quantisation_budget import QuantisationBudget
 from kokoro_nb.inspection.whole_file import OutputSummary
 from kokoro_nb.locate.card_facts import Fact, facts_card
-from kokoro_nb.markup import Fragment, line, number, page, table
+from kokoro_nb.markup import Fragment, line, page, table
 from kokoro_nb.storage import write_text
 
 SHOWN = 25  # nodes of the table of the worst
@@ -162,7 +162,6 @@ def _output(one: OutputSummary) -> dict[str, object]:
         "changed by optimisation (of peak)": one.optimised,
         "by two threads (of peak)": one.threads,
         "second call": {True: "same bits", False: "differs", None: "not compared"}[one.again],
-        "drawn (of variance)": "" if one.drawn is None else number(one.drawn),
     }
 
 

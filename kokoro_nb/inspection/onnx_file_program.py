@@ -66,7 +66,7 @@ class OnnxFileProgram:
 
         file = self.file
         findings, notes = node_findings(seen)
-        outputs = tuple(summaries(seen, file))
+        outputs = tuple(summaries(seen))
         more, noted = whole_findings(seen, outputs, bool(findings))
         floats = seen.complete and not has_halves(seen.judgements)
         ahead = float16_foresight(seen.file, seen.inputs, tell) if floats else ()

@@ -1,4 +1,4 @@
-"""What is seen of a file as a whole: optimised or not, twice, on two threads, drawn again, its types, its constants."""
+"""What is seen of a file as a whole: optimised or not, twice, on two threads, its types, its constants."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,7 +40,6 @@ At best the error lies where the signal does. There a tone hides noise that is 1
 ISO/IEC 13818-7, annex B; noise hides noise from 6 dB on), and 2 dB are for what differs between listeners. That is the
 least: an error that is spread evenly is heard in pauses at far higher levels, which one figure cannot say.
 """
-DRAWS = 4
 CLIPPED = {"float16": (1e4, 65504.0, 1e-7, 5.96e-8), "bfloat16": (1e4,)}
 """Where converters to 16 bits cut constants: onnxconverter-common at 10000 and 1e-7, that of ONNX Runtime at 65504."""
 
@@ -67,8 +66,6 @@ class OutputSummary:
         The same of two threads in place of one.
     again : bool or None
         Whether a second call gives the same bits.
-    drawn : float or None
-        Share of its variance that the random nodes make, from 0 to 1; None of a file without any.
     sketch : mapping
         What a record holds of its values: see `kokoro_nb.traces.record.sketched`.
     """
@@ -82,7 +79,6 @@ class OutputSummary:
     optimised: float | None = None
     threads: float | None = None
     again: bool | None = None
-    drawn: float | None = None
     sketch: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
 
     @classmethod
@@ -104,17 +100,8 @@ def signal_to_noise(value: np.ndarray, right: np.ndarray) -> float | None:
     return decibels(1.0, noise**2) if np.isfinite(noise) and is_finite(right) else None
 
 
-def summaries(seen: FileRun, original: OnnxFile) -> Iterator[OutputSummary]:
-    """Compare each output with that of the file run in other ways.
-
-    Parameters
-    ----------
-    seen : FileRun
-        Of the file with its random nodes pinned.
-    original : OnnxFile
-        The file as it is.
-    """
-    shares = _drawn_shares(original, seen.inputs) if seen.drawn else {}
+def summaries(seen: FileRun) -> Iterator[OutputSummary]:
+    """Compare each output with that of the file run in other ways, its random nodes pinned."""
     for name, value in seen.outputs.items():
         if isinstance(value, list) or value is None:
             continue
@@ -123,30 +110,12 @@ def summaries(seen: FileRun, original: OnnxFile) -> Iterator[OutputSummary]:
         if not is_float(array.dtype) and array.dtype.kind not in "iub":
             continue
         optimised, threads = (_changed(seen.others[way], name, array) for way in WAYS)
-        again, drawn = np.asarray(seen.others["again"][name]).tobytes() == array.tobytes(), shares.get(name)
-        yield OutputSummary.of(name, array, true, optimised=optimised, threads=threads, again=again, drawn=drawn)
+        again = np.asarray(seen.others["again"][name]).tobytes() == array.tobytes()
+        yield OutputSummary.of(name, array, true, optimised=optimised, threads=threads, again=again)
 
 
 def _changed(run: Mapping[str, Value] | str, name: str, array: np.ndarray) -> float | None:
     return None if isinstance(run, str) else relative_difference(np.asarray(run[name]), array)
-
-
-def _drawn_shares(file: OnnxFile, inputs: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """Return the share of each output's variance that differs from draw to draw, over some draws."""
-    session = session_of(file.model)  # each new one begins with the same draw
-    runs: list[dict[str, Value]] = [run_session(session, inputs) for _ in range(DRAWS)]
-    found = {}
-    for name, first in runs[0].items():
-        arrays = [np.asarray(run[name]) for run in runs]
-        if not is_float(np.asarray(first).dtype):
-            continue
-        if len({array.shape for array in arrays}) > 1:
-            found[name] = float("nan")  # lengths are drawn with it
-            continue
-        stack = np.stack(arrays).astype(np.float64)
-        whole = float(stack.var())
-        found[name] = float(stack.var(axis=0, ddof=1).mean()) / whole if whole else 0.0
-    return found
 
 
 def whole_findings(
@@ -180,9 +149,6 @@ def whole_findings(
                 proof = f"Rounding of the whole file accounts for {number(rounding)} of the peak."
                 node = _first_unlike(seen, THREADS) if share is one.threads else first_optimised()
                 found.append(_at(node, "optimisation", statement, proof))
-        if one.drawn is not None:
-            drawn = "lengths are drawn" if np.isnan(one.drawn) else f"{one.drawn:.1%} of its variance is drawn"
-            notes.append(f"The output '{one.name}' differs from run to run: {drawn}.")
     found += unstable(outputs, _first_unlike(seen, AGAIN))
     unread = list(_unread_frames(seen)) if seen.file.model.ByteSize() <= HEAVY else []  # it runs on longer inputs
     notes += [one.statement for one, lost in unread if not lost]

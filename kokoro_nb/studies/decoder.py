@@ -14,7 +14,7 @@ from kokoro_nb.backends.specification import Specification
 from kokoro_nb.errors import InputError
 from kokoro_nb.faults import Fault, generate, nearly_constant, plant
 from kokoro_nb.listening.spectrum import SpectralAgreement, spectral_agreement
-from kokoro_nb.locate import reference_trace
+from kokoro_nb.locate.investigation import reference_trace
 from kokoro_nb.locate.survey import SurveyRow
 from kokoro_nb.models import stages
 from kokoro_nb.models.case import Case

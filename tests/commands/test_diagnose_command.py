@@ -11,7 +11,7 @@ from kokoro_nb import inspection
 from kokoro_nb.__main__ import main
 from kokoro_nb.backends.base import Failure, quietly
 from kokoro_nb.backends.ladder import Climb
-from kokoro_nb.locate import Diagnosis
+from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.survey import SurveyRow
 from kokoro_nb.traces.record import checked_record
 

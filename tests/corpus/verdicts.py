@@ -15,7 +15,7 @@ from kokoro_nb.backends import backend
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.faults import Fault, possible
 from kokoro_nb.inspection import diagnose, inspect
-from kokoro_nb.locate import divergences
+from kokoro_nb.locate.verdicts import divergences
 from tests.corpus import file_faults, forms, programs, wrong_exports
 from tests.corpus.damage import DAMAGES, WRITERS
 from tests.faults.other_kinds import KINDS

@@ -89,7 +89,6 @@ def test_random_nodes_are_pinned_and_their_share_is_reported(save, node):
     path = save(nodes, {"x": [1, 2000]}, ["y"], {"third": np.float32(1 / 3)})
     report = nb.inspect(path, {"x": np.random.default_rng(1).standard_normal((1, 2000)).astype(np.float32)})
     assert report.findings == ()
-    assert abs(report.outputs[0].drawn - 0.1) < 0.02  # 1/9 of 1 + 1/9
     assert report.outputs[0].again
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from kokoro_nb.locate import divergences
+from kokoro_nb.locate.verdicts import divergences
 from kokoro_nb.traces.trace import CONSTANT, INPUT, Operator, Recorder
 
 

@@ -12,8 +12,8 @@ from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.faults import Fault, plant
 from kokoro_nb.inspection import diagnose
-from kokoro_nb.locate import reference_trace
 from kokoro_nb.locate.culprit import Culprit
+from kokoro_nb.locate.investigation import reference_trace
 from kokoro_nb.locate.module_diagnosis import traced_diagnosis
 from tests.backends.small import Of
 

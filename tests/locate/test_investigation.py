@@ -7,9 +7,8 @@ from torch.nn import functional as F
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.faults import Fault, generate, plant
 from kokoro_nb.inspection import diagnose
-from kokoro_nb.locate import investigate
 from kokoro_nb.locate.bisection import alone_wrong
-from kokoro_nb.locate.investigation import reference_trace
+from kokoro_nb.locate.investigation import investigate, reference_trace
 from kokoro_nb.locate.local_error import LocalError
 from tests.backends.small import Of, here
 

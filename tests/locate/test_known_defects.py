@@ -12,8 +12,7 @@ from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.defects import DEFECTS
 from kokoro_nb.faults import Fault, plant
-from kokoro_nb.locate import Culprit
-from kokoro_nb.locate.culprit import NAMES, Mechanism, with_known_defect
+from kokoro_nb.locate.culprit import NAMES, Culprit, Mechanism, with_known_defect
 from kokoro_nb.traces.statistics import describe
 from kokoro_nb.traces.trace import Tap
 from tests.backends.small import Of

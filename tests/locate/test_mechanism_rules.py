@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate import divergences
 from kokoro_nb.locate.culprit import NAMES, Mechanism, likeliest
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.rule_evidence import Evidence
+from kokoro_nb.locate.verdicts import divergences
 from kokoro_nb.traces.trace import Operator
 from tests.locate.normed_signals import noise, normed, with_channels
 

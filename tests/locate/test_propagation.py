@@ -7,7 +7,7 @@ import torch
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.faults import Fault, plant
 from kokoro_nb.inspection import diagnose
-from kokoro_nb.locate import investigate, reference_trace
+from kokoro_nb.locate.investigation import investigate, reference_trace
 from kokoro_nb.locate.output_error import OutputError, OutputLimit, worst_output
 from kokoro_nb.locate.propagation import ErrorPropagation, deviations, share_gone
 from tests.backends.small import Of

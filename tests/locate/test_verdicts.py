@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate import divergences, first_nonfinite, judged
+from kokoro_nb.locate.verdicts import divergences, first_nonfinite, judged
 from tests.locate.function_modules import first_divergence
 
 

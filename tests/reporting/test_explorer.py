@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate import Culprit
+from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.reporting.cells import sanitise
 from kokoro_nb.reporting.explorer import (

@@ -9,9 +9,9 @@ from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.ladder import Climb
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection import diagnose
-from kokoro_nb.locate import investigate
 from kokoro_nb.locate.bisection import Bisection
 from kokoro_nb.locate.diagnosis import Diagnosis
+from kokoro_nb.locate.investigation import investigate
 from kokoro_nb.locate.survey import SurveyRow
 from kokoro_nb.locate.tapping import History
 from kokoro_nb.reporting.logbook import Logbook

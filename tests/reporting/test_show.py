@@ -9,7 +9,7 @@ from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection import diagnose
 from kokoro_nb.listening.transcript import Transcript, Word
-from kokoro_nb.locate import investigate
+from kokoro_nb.locate.investigation import investigate
 from kokoro_nb.markup import Fragment
 from kokoro_nb.reporting.drawings import drawn
 from kokoro_nb.reporting.logbook import Logbook

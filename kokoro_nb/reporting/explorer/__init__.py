@@ -14,7 +14,7 @@ from kokoro_nb.storage import json_ready
 from kokoro_nb.traces.trace import CONSTANT, INPUT, Trace
 
 if TYPE_CHECKING:
-    from kokoro_nb.locate import Investigation
+    from kokoro_nb.locate.investigation import Investigation
 
 __all__ = ["explore"]
 VIEW = "application/vnd.jupyter.widget-view+json"

@@ -14,7 +14,7 @@ from kokoro_nb.traces.statistics import of_peak
 from kokoro_nb.traces.trace import Operator, Tap, Trace
 
 if TYPE_CHECKING:
-    from kokoro_nb.locate import Culprit
+    from kokoro_nb.locate.culprit import Culprit
     from kokoro_nb.locate.local_error import LocalError
 
 COLUMNS = {
