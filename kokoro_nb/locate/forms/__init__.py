@@ -87,7 +87,7 @@ QUADRATIC = ("cumsum", "cumprod")  # are taken apart into all pairs of their num
 def _decomposed(op: Any, result: Any, **given: Any) -> Any:
     """Return what PyTorch takes an operator apart into; None where it does not."""
     known = None if str(op).split(".")[1] in QUADRATIC else decomposition(op)
-    found = None if known is None else called(known, op, given)
+    found: Any = None if known is None else called(known, op, given)
     return found if is_tensor(found) and (found.shape, found.dtype) == (result.shape, result.dtype) else None
 
 
