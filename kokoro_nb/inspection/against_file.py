@@ -1,6 +1,5 @@
 """What is said of the node at which a program first parts from what is right, and who is to blame."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, product
@@ -149,7 +148,7 @@ class PairedPrograms(PairedValues):
         given = [self.first[there] if apart <= self.limit else "" for there, apart in pairs]
         wanted = [self.first.get(one, "") for one in other.reads]
         held, there = ([one is None for one in each.constants] for each in (node, other))
-        if _kind(node.operator) == _kind(other.operator) and all(given) and all(wanted):
+        if _is_alike(other, node) and all(given) and all(wanted):
             text = f"{', '.join(node.reads)} for {', '.join(other.reads)} there"
             places = node.operator == other.operator and len(held) == len(there)  # of one format
             if sorted(given) == sorted(wanted) and (given != wanted or (places and held != there)):
@@ -178,9 +177,7 @@ class PairedPrograms(PairedValues):
     def _stated(self, node: ComparedNode, how: list[tuple[Name, str]], proof: list[str]) -> InspectionFinding:
         where = f"{_called(node)} is the first divergence from {self.reference.label}"
         if how:
-            more = f"; {len(how) - FEW} more differences" if len(how) > FEW else ""
-            words = "; ".join(words for _, words in how[:FEW])
-            return _found(node, how[0][0], f"{where}: {words}{more}.", proof)
+            return _found(node, how[0][0], f"{where}: {'; '.join(words for _, words in how[:FEW])}.", proof)
         statement = f"{where}, though operator, constants and attributes are the same."
         for one, there, words in self._changed(self._before(node)):
             part = f"{_called(one)} is where the file parts from {self.reference.label}: {words}"
@@ -197,8 +194,7 @@ class PairedPrograms(PairedValues):
 
     def _turned(self, node: ComparedNode, other: ComparedNode | None, proof: list[str]) -> InspectionFinding | None:
         """Name the node that puts elements in another order, if one before `node` does: see `PairedValues.turned`."""
-        found = self.turned(node, other)
-        if found is None:
+        if (found := self.turned(node, other)) is None:
             return None
         one, there = found
         giver = next((each.key for each in self.reference.nodes if there in each.outputs), there)
@@ -231,8 +227,7 @@ class PairedPrograms(PairedValues):
         region = self._region(node)
         other = next((one for one in others if self.is_missing(one)), None)
         where = f"{_called(node)} is the first divergence from {self.reference.label}"
-        turned = self._turned(node, next(iter(others), None), proof)
-        if turned is not None:
+        if (turned := self._turned(node, next(iter(others), None), proof)) is not None:
             return turned
         if other is None and not node.reads:
             own = {one: self.own[one] for one in node.outputs if one in self.own} | sketched_constants(
@@ -244,9 +239,8 @@ class PairedPrograms(PairedValues):
             words = next(each, "")
             return _found(node, "changed constant", f"{where}: it is made of constants alone{words}.", proof)
         if other is None:
-            why = f"no {node.operator} there reads the same"
-            plain = _found(node, "operator lowered as another", f"{where}: {why}.", proof)
-            return self._other_number(node, proof) or plain
+            words = f"{where}: no {node.operator} there reads the same."
+            return self._other_number(node, proof) or _found(node, "operator lowered as another", words, proof)
         proof.append(f"What reads the same there and gives something else is {_named(other)}.")
         if node.rounds or plain_name(node.operator) == "dequantizelinear":
             return _found(node, "quantisation range", f"{where}: the range of its integers cuts or coarsens it.", proof)
@@ -258,16 +252,15 @@ class PairedPrograms(PairedValues):
                 part = f"{_called(one)} is where the file parts from {self.reference.label}"
                 return _found(one, "changed constant", f"{part}: {'; '.join(how)}.", proof)
         readers = [one for one in self.reference.nodes if {*other.outputs} & {*one.reads}]
-        behind = next((one for one in readers if _kind(one.operator) == _kind(node.operator)), None)
-        kinds = {_kind(one.operator) for one in self._before(node) if self.paired_reads(one) & self.read_by(other)}
-        if behind is not None and _kind(other.operator) not in kinds | {_kind(node.operator)}:
+        behind = next((one for one in readers if _is_alike(one, node)), None)
+        kinds = {plain_name(one.operator) for one in self._before(node) if self.paired_reads(one) & self.read_by(other)}
+        if behind is not None and plain_name(other.operator) not in kinds | {plain_name(node.operator)}:
             words = f"the file has no {_called(other)}, which is before {behind.key} there"
             return _found(node, "operator lowered as another", f"{where}: {words}.", proof)
         for one, multiple in ((one, self._multiple(one)) for one in region):
             if multiple is not None:
                 return self._stated(one, [multiple], proof)
-        numbered = self._other_number(node, proof)
-        if numbered is not None:
+        if (numbered := self._other_number(node, proof)) is not None:
             return numbered
         read = next((self.pairs[one][0] for one in node.reads if one in self.pairs), "")
         value = self.own.get(node.outputs[0])
@@ -277,7 +270,7 @@ class PairedPrograms(PairedValues):
             statement = f"{where}: no {node.operator} there reads the same, and {words}."
             return _found(node, "changed scale", statement, proof)
         also = [*differing(other, node), *lost_constants(other, region), *self._rewired(node, other)]
-        also += turned_constants(other, node) if _kind(other.operator) == _kind(node.operator) else ()
+        also += turned_constants(other, node) if _is_alike(other, node) else ()
         words = "".join(f"; {words}" for _, words in also[:FEW])
         statement = f"{where}: it computes something else than {_called(other)} there{words}."
         return _found(node, "operator lowered as another", statement, proof)
@@ -292,21 +285,20 @@ class PairedPrograms(PairedValues):
             given = {there for there, _ in pairs}
             if any(apart <= SAME and there not in read for there, apart in pairs):
                 continue  # it is there, and no copy of what it reads
-            like = [each for each in self.reference.nodes if _kind(each.operator) == _kind(one.operator)]
+            like = [each for each in self.reference.nodes if _is_alike(each, one)]
             near = [each for each in like if given & {*each.outputs}]
             for there in (near or [each for each in like if read & self.read_by(each)])[:1]:
                 for name, right, here, value in other_number(there, one):
                     words = f"the constant '{here}' is {number(value)} in place of {number(right)}{called(name, here)}"
-                    opened = [f"axis {k} of '{x}'" for x, k in self.candidate.open_axes if self._length(x, k) == right]
+                    opened = [
+                        f"axis {k} of '{x}'" for x, k in self.candidate.open_axes if self.inputs[0][x].shape[k] == right
+                    ]
                     words += f", the length of {opened[0]}, which is open" if opened else ""
                     part = f"{_called(one)} is where the file parts from {self.reference.label}: {words}"
                     shown = "" if one is node else f"; {node.key} is the first that shows it"
                     cause: Name = "frozen length" if opened else "changed constant"
                     return replace(_found(one, cause, f"{part}{shown}.", proof), counterpart=there.key)
         return None
-
-    def _length(self, name: str, axis: int) -> int:
-        return int(self.inputs[0][name].shape[axis])
 
     def _multiple(self, node: ComparedNode) -> tuple[Name, str] | None:
         """Say so if what a node gives is a multiple of a result that only the reference has: the nearest such."""
@@ -317,8 +309,8 @@ class PairedPrograms(PairedValues):
         factors = [(factor_of(value, self.known[name], self.limit), name) for name in names]  # constants may be rounded
         near = [(factor, name) for factor, name in factors if factor is not None and factor > 0]
         for factor, name in sorted(near, key=lambda one: abs(np.log(one[0]))):
-            givers = [one for one in self.reference.nodes if name in one.outputs]
-            if any(_kind(one.operator) == _kind(node.operator) and [*other_number(one, node)] for one in givers):
+            givers = [one for one in self.reference.nodes if name in one.outputs and _is_alike(one, node)]
+            if any([*other_number(one, node)] for one in givers):
                 return None  # which says it
             if factor_of(value, self.known[name], self._alike) is not None:
                 return "changed scale", f"its result is exactly {number(factor)} times the reference's"
@@ -348,11 +340,5 @@ def _named(node: ComparedNode) -> str:
     return f"{node.key} ({node.source})" if node.source else node.key
 
 
-def _kind(operator: str) -> str:
-    """Return an operator's name as PyTorch and ONNX share it, whatever its axes.
-
-    >>> _kind("aten.conv2d.default"), _kind("LeakyRelu"), _kind("ReduceMean"), _kind("Concat")
-    ('conv', 'leakyrelu', 'mean', 'cat')
-    """
-    name = re.sub("_|^reduce|[123]d$", "", plain_name(operator))
-    return "cat" if name == "concat" else name
+def _is_alike(other: ComparedNode, node: ComparedNode) -> bool:
+    return plain_name(other.operator) == plain_name(node.operator)

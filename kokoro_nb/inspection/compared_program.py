@@ -154,7 +154,6 @@ def _of_bodies(node: Any) -> Iterator[tuple[str, Any]]:
         made = {one.name: f"input {place}" for place, one in enumerate(graph.input)}
         made |= {one.name: f"constant {place}" for place, one in enumerate(graph.initializer)}
         made |= {name: f"node {place}" for place, one in enumerate(graph.node) for name in one.output}
-        yield f"{body} (its operators)", [one.op_type for one in graph.node]
         yield f"{body} (its outputs)", [made.get(one.name, "outside") for one in graph.output]
         held = {f"{body} (constant {place})": one for place, one in enumerate(graph.initializer)}
         for place, inner in enumerate(graph.node):
@@ -163,7 +162,8 @@ def _of_bodies(node: Any) -> Iterator[tuple[str, Any]]:
                     yield f"{body} ({name} of its node {place}, {inner.op_type})", one
                 elif hasattr(one, "raw_data"):
                     held[f"{body} (its node {place}, {inner.op_type})"] = one
-            yield f"{body} (inputs of its node {place}, {inner.op_type})", [made.get(x, "outside") for x in inner.input]
+            read = ", ".join(made.get(one, "outside") for one in inner.input)
+            yield f"{body} (its node {place})", f"{inner.op_type}({read})"
             yield from ((f"{body} (its node {place}): {name}", one) for name, one in _of_bodies(inner))
         for name, array in ((name, numpy_helper.to_array(one)) for name, one in held.items()):
             yield name, array.tolist() if array.size <= SHORT else f"{array.size} values of {digest(array.tobytes())}"

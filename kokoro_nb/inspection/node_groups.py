@@ -5,9 +5,8 @@ a group cannot be given so (sequences, and floats of 16 bits, which a runtime wi
 one node to the next), the whole file is run with the values of the group as its outputs.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
@@ -52,7 +51,7 @@ class NodeGroups:
     def __iter__(self) -> Iterator[tuple[tuple[OnnxNode, ...], dict[str, Value]]]:
         constants = self.file.constants
         alive: dict[str, Value] = {**self.inputs}  # what the nodes from `start` on may read
-        start, count = 0, FIRST
+        start, count, freed = 0, FIRST, last_readers(self.nodes, set())
         while start < len(self.nodes):
             group = self._light(self.nodes[start : start + count])
             names = dict.fromkeys(name for node in group for name in (*node.reads, *node.outputs))
@@ -63,11 +62,12 @@ class NodeGroups:
                 values = outer | self._alone(group, outer, list(given))
             else:  # what the group reads comes from the same run: other outputs are rounded at other places
                 read = [name for name in outer if name not in self.inputs]
-                values = outer | self._of_whole([*read, *given])
+                whole = tapped(self.file.model, [*read, *given])
+                values = outer | run_session(session_of(whole), self.inputs)
             made = {name: values[name] for name in given}
             values |= {name: constants[name] for name in names if name in constants}
             alive |= made
-            list(freeing(group, self._freed, alive))
+            list(freeing(group, freed, alive))
             start += len(group)
             size = sum(map(bytes_of, made.values())) or 1
             limit = AT_ONCE if alone else OF_WHOLE
@@ -86,14 +86,6 @@ class NodeGroups:
                 return group[:k]
         return group
 
-    @cached_property
-    def _freed(self) -> Mapping[int, list[str]]:
-        return last_readers(self.nodes, set())
-
-    @cached_property
-    def _heavy(self) -> bool:
-        return bool(self.file.model.ByteSize() > HEAVY)
-
     def _alone(self, group: tuple[OnnxNode, ...], outer: Values, wanted: list[str]) -> dict[str, Value]:
         """Run the nodes as a model of their own."""
         model = self.file.part([node for node in group if not node.is_random], outer, wanted)
@@ -101,12 +93,9 @@ class NodeGroups:
         values = run_session(session, outer)
         self._compare(group, values, run_session(session, outer), AGAIN, 0.0)
         del session  # it holds the weights of the group, as the next one does
-        if not self._heavy:
+        if self.file.model.ByteSize() <= HEAVY:
             self._compare(group, values, run_session(session_of(model, threads=2), outer), THREADS, APART)
         return values
-
-    def _of_whole(self, wanted: list[str]) -> dict[str, Value]:
-        return run_session(session_of(tapped(self.file.model, wanted)), self.inputs)
 
     def _compare(self, group: tuple[OnnxNode, ...], values: Values, other: Values, run: str, apart: float) -> None:
         """Note the nodes of a group that give something else in another run, and are given nothing else there."""

@@ -1,6 +1,6 @@
 """A file of ONNX as an inspection sees it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,7 +70,9 @@ class OnnxFileProgram:
         more, noted = whole_findings(seen, outputs, bool(findings))
         floats = seen.complete and not has_halves(seen.judgements)
         ahead = float16_foresight(seen.file, seen.inputs, tell) if floats else ()
-        more = (*more, *(() if findings or more else _in_own_types(seen, tell)))
+        narrow = {one.name for judgement in seen.judgements for one in judgement.outputs if one.dtype == "float16"}
+        if narrow and seen.complete and not findings and not more:  # on a runtime that computes in the file's own types
+            more = tuple(half_precision_findings(seen, float16_foresight(seen.file, seen.inputs, tell, narrow=narrow)))
         noted = (*notes, *_bodies(seen.nodes), *noted, *_drawing(seen.nodes), *_unlike(seen.unlike))
         said = (*file.notes, *noted, *foreseen(ahead), *seen.budget.stated())
         about = file.path, f"onnxruntime {onnxruntime.__version__}", (*findings, *more), said, seen.judgements
@@ -79,13 +81,6 @@ class OnnxFileProgram:
     def compared(self) -> ComparedProgram:
         """Return it for a comparison with another program."""
         return of_onnx(self.file)
-
-
-def _in_own_types(seen: FileRun, tell: Tell) -> Iterator[InspectionFinding]:
-    """Yield what the file's own float16 would do on a runtime that computes in it."""
-    narrow = {one.name for judgement in seen.judgements for one in judgement.outputs if one.dtype == "float16"}
-    if narrow and seen.complete:
-        yield from half_precision_findings(seen, float16_foresight(seen.file, seen.inputs, tell, narrow=narrow))
 
 
 def _bodies(nodes: Sequence[OnnxNode]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ in other operators (a linear layer as a product and a sum) part and come togethe
 wrong. They do not where an output is another one, or where something forgets what was different: a clip, a condition.
 """
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -157,23 +158,17 @@ class PairedValues:
     def replaced(self) -> Iterator[ComparedNode]:
         """Yield the nodes with other constants than their counterpart, which reads the same in the same layout.
 
-        A channel with the other sign has elements of the same sizes, so that in any order they look the same.
+        A channel with the other sign has elements of the same sizes, so that in any order they look the same. A weight
+        that meets an almost silent channel hardly moves the result: it is another one if no rounding makes it so.
         """
         for node in self.candidate.nodes:
             like = [one for one in self.counterparts(node, whole=True) if dict(one.attributes) == dict(node.attributes)]
             like = [one for one in like if len(one.reads) == len(node.reads)]
             others = [one for one in like if self.differs(node.reads, one.reads) <= SAME]
             changed = all(next(differing(one, node), None) is not None for one in others)
-            if others and changed and all(self._is_another(node, one) for one in others):
+            apart = [(self.differs(node.outputs, one.outputs), largest_change(one, node)) for one in others]
+            if others and changed and all(far > (SAME if part > REPLACED else OTHER) for far, part in apart):
                 yield node
-
-    def _is_another(self, node: ComparedNode, other: ComparedNode) -> bool:
-        """Return whether what a node gives is another thing: by itself, or because no rounding makes its constants.
-
-        A weight that meets an almost silent channel hardly moves the result.
-        """
-        apart = self.differs(node.outputs, other.outputs)
-        return apart > OTHER or (apart > SAME and largest_change(other, node) > REPLACED)
 
     def differs(self, names: Sequence[str], others: Sequence[str]) -> float:
         """Return how far values are from others, element by element; infinite where one is not known."""
@@ -301,14 +296,16 @@ class PairedValues:
 
 
 def plain_name(operator: str) -> str:
-    """Return an operator's name without its domain and overload, in small letters.
+    """Return an operator's name as PyTorch and ONNX share it, without domain, overload and number of axes.
 
-    >>> plain_name("aten.clamp.default"), plain_name("com.microsoft.Clip"), plain_name("Where")
-    ('clip', 'clip', 'where')
+    >>> plain_name("aten.clamp.default"), plain_name("com.microsoft.Clip"), plain_name("aten.conv2d.default")
+    ('clip', 'clip', 'conv')
+    >>> plain_name("LeakyRelu"), plain_name("ReduceMean"), plain_name("Concat")
+    ('leakyrelu', 'mean', 'cat')
     """
     parts = operator.lower().replace("::", ".").split(".")
-    name = parts[1] if parts[0] == "aten" else parts[-1]
-    return "clip" if name == "clamp" else name
+    name = re.sub("_|^reduce|[123]d$", "", parts[1] if parts[0] == "aten" else parts[-1])
+    return {"clamp": "clip", "concat": "cat"}.get(name, name)
 
 
 def _with_bias(

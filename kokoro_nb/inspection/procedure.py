@@ -86,7 +86,8 @@ def _culprits(report: InspectionReport, comparison: PairedPrograms, known: Trace
     """
     taps, found = {tap.name: tap for tap in known.taps}, dict[str, Culprit]()
     for one in (each for each in report.findings if each.key):
-        tap = taps.get(one.counterpart or comparison.place(one.key)) or _tap(one)
+        alone = Operator(one.key, one.operator, "", (), (0,), "float32")  # which has no counterpart in the module
+        tap = taps.get(one.counterpart or comparison.place(one.key)) or Tap(alone, describe(np.zeros(0)))
         mechanisms = () if one.mechanism is None else (one.mechanism,)
         if tap.name in found:
             before = found[tap.name]
@@ -110,12 +111,6 @@ def _errors(report: InspectionReport, finding: InspectionFinding) -> Mapping[str
         return {}
     local = judged.worst.error / judged.worst.peak if judged.worst.peak else None
     return {"local_error": local, "inherited_error": judged.inherited, "ratio": judged.worst.ratio}
-
-
-def _tap(finding: InspectionFinding) -> Tap:
-    """Return a node of the file that has no counterpart in the module."""
-    empty = np.zeros(0, np.float32)
-    return Tap(Operator(finding.key, finding.operator, "", (), (0,), "float32"), describe(empty), empty)
 
 
 Method = Literal["auto", "tracing", "bisection"]

@@ -25,7 +25,7 @@ from kokoro_nb.inspection.onnx_model import (
     tapped,
 )
 from kokoro_nb.inspection.quantisation_budget import decibels
-from kokoro_nb.inspection.value_types import Arrays, Value
+from kokoro_nb.inspection.value_types import Arrays
 from kokoro_nb.locate.rounding_bound import is_float
 from kokoro_nb.markup import number
 from kokoro_nb.traces.record import sketched
@@ -109,13 +109,10 @@ def summaries(seen: FileRun) -> Iterator[OutputSummary]:
         true = None if seen.true.get(name) is None else np.asarray(seen.true[name])
         if not is_float(array.dtype) and array.dtype.kind not in "iub":
             continue
-        optimised, threads = (_changed(seen.others[way], name, array) for way in WAYS)
+        others = [seen.others[way] for way in WAYS]
+        optimised, threads = (None if isinstance(x, str) else relative_difference(x[name], array) for x in others)
         again = np.asarray(seen.others["again"][name]).tobytes() == array.tobytes()
         yield OutputSummary.of(name, array, true, optimised=optimised, threads=threads, again=again)
-
-
-def _changed(run: Mapping[str, Value] | str, name: str, array: np.ndarray) -> float | None:
-    return None if isinstance(run, str) else relative_difference(np.asarray(run[name]), array)
 
 
 def whole_findings(

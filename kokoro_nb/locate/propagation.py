@@ -232,10 +232,9 @@ def lossy_culprits(
     for name in names:
         dtype = candidate[name].statistics.dtype
         mechanism = precision_mechanism(deviations[name], operators, name, dtype)
-        meaning: Any = reference.meaning
-        numbers = [one for one in meaning.numbers(name).values() if isinstance(one, float) and one]
-        with np.errstate(under="ignore"):
-            lost = [one for one in numbers if not np.asarray(one).astype(dtype)]
+        known: Any = reference.meaning
+        numbers = [one for one in known.numbers(name).values() if isinstance(one, float) and one]
+        lost = [one for one in numbers if not np.asarray(one).astype(dtype)]
         if lost:
             mechanism = replace(mechanism, evidence=(f"its number {lost[0]:.4g} is 0 in {dtype}", *mechanism.evidence))
         about: dict[str, Any] = {"upstream": operators[name].inputs}

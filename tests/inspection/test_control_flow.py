@@ -50,7 +50,7 @@ def test_a_loop_and_a_branch_are_judged_as_nodes(save, node):
     ("change", "words"),
     [
         ({"factor": 1.5}, "body (its node 1, Constant) is 1.5 in place of 2.0"),
-        ({"wave": "Tanh"}, "body (its operators) is ['Identity', 'Constant', 'Mul', 'Tanh'] in place of"),
+        ({"wave": "Tanh"}, "body (its node 3) is Tanh(node 2) in place of Sin(node 2)"),
     ],
 )
 def test_what_differs_inside_of_a_loop_is_named(save, node, change, words):
