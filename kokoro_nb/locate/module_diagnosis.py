@@ -227,7 +227,10 @@ def bisected_diagnosis(
 def _hidden_rounding(
     subject: Subject, trace: Trace, errors: Sequence[LocalError], limits: dict[str, OutputLimit]
 ) -> tuple[Culprit, ...]:
-    """Return the operators whose rounding, as large as their bounds allow, puts the output beyond its limit."""
+    """Return the operators of which rounding, as large as their bounds allow, would put the output beyond its limit.
+
+    The runtime does not show what it did to them, so that their effect is not measured.
+    """
     draw, meaning, rounded = np.random.default_rng(0), subject.known.meaning, dict[str, Deviation]()
     for one in (each for each in errors if np.isfinite(each.bound) and each.bound):
         right = np.asarray(meaning.recompute(one.operator.name, trace.inputs, trace.values).numpy())  # type: ignore[union-attr]
@@ -235,7 +238,9 @@ def _hidden_rounding(
             rounded[one.operator.name] = Deviation(right + one.bound * draw.uniform(-1, 1, right.shape), right)
     propagation = ErrorPropagation(meaning, trace.inputs, rounded, limits)
     names, hidden = lossy_operators(propagation), replace(trace, backend=subject.runtime.name)
-    return lossy_culprits(names, propagation, rounded, trace, hidden, ())
+    found = lossy_culprits(names, propagation, rounded, trace, hidden, (), "rounding as large as its bound allows")
+    words = "not shown by the runtime; rounding within its bound is more than the output can bear"
+    return tuple(replace(one, effect=None, alone=None, channels=words) for one in found)
 
 
 def _joined(subject: Subject, search: Bisection, error: LocalError) -> Culprit:

@@ -222,8 +222,12 @@ def lossy_culprits(
     reference: Trace,
     candidate: Trace,
     errors: Sequence[LocalError],
+    what: str = "its rounding",
 ) -> tuple[Culprit, ...]:
-    """Return the operators of `lossy_operators` as culprits, each with its effect and why its dtype does not do."""
+    """Return the operators of `lossy_operators` as culprits, each with its effect and why its dtype does not do.
+
+    `what` is what the deviations are, in words.
+    """
     local = {error.operator.name: error for error in errors}
     assert reference.meaning is not None
     operators = {operator.name: operator for operator in reference.meaning.operators}
@@ -242,7 +246,7 @@ def lossy_culprits(
             about |= {"local_error": local[name].of_peak, "ratio": local[name].ratio}
         if len(found) < MEASURED:
             alone, rest = propagation.error((name,)), propagation.error_without((name,))
-            carried = f"its rounding alone puts the output off by {alone.of_peak:.3g} of the peak"
+            carried = f"{what} alone puts the output off by {alone.of_peak:.3g} of the peak"
             carried += f"; the limit is {whole.limit:.3g}"
             if alone.finite < 1:
                 carried = f"it alone makes {100 * (1 - alone.finite):.3g} % of the output not finite"
