@@ -20,7 +20,7 @@ BUDGETS = {
     "defects": 994,
     "listening": 783,
     "commands, top": 1_556,
-    "tests": 21_195,
+    "tests": 20_929,
 }
 FILES = 331
 LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}

@@ -16,7 +16,6 @@ from kokoro_nb.inspection.compared_constants import (
     lost_constants,
     other_number,
     same_constants,
-    turned_constants,
 )
 from kokoro_nb.inspection.compared_program import ComparedNode
 from kokoro_nb.inspection.compared_values import (
@@ -270,7 +269,6 @@ class PairedPrograms(PairedValues):
             statement = f"{where}: no {node.operator} there reads the same, and {words}."
             return _found(node, "changed scale", statement, proof)
         also = [*differing(other, node), *lost_constants(other, region), *self._rewired(node, other)]
-        also += turned_constants(other, node) if _is_alike(other, node) else ()
         words = "".join(f"; {words}" for _, words in also[:FEW])
         statement = f"{where}: it computes something else than {_called(other)} there{words}."
         return _found(node, "operator lowered as another", statement, proof)
@@ -288,17 +286,20 @@ class PairedPrograms(PairedValues):
             like = [each for each in self.reference.nodes if _is_alike(each, one)]
             near = [each for each in like if given & {*each.outputs}]
             for there in (near or [each for each in like if read & self.read_by(each)])[:1]:
-                for name, right, here, value in other_number(there, one):
-                    words = f"the constant '{here}' is {number(value)} in place of {number(right)}{called(name, here)}"
-                    opened = [
-                        f"axis {k} of '{x}'" for x, k in self.candidate.open_axes if self.inputs[0][x].shape[k] == right
-                    ]
-                    words += f", the length of {opened[0]}, which is open" if opened else ""
+                for found in other_number(there, one):
+                    cause, words = self._of_number(*found)
                     part = f"{_called(one)} is where the file parts from {self.reference.label}: {words}"
                     shown = "" if one is node else f"; {node.key} is the first that shows it"
-                    cause: Name = "frozen length" if opened else "changed constant"
                     return replace(_found(one, cause, f"{part}{shown}.", proof), counterpart=there.key)
         return None
+
+    def _of_number(self, there: str, right: float, here: str, value: float) -> tuple[Name, str]:
+        """Say that a number is another one, and whether it is the length that an open axis had."""
+        words = f"the constant '{here}' is {number(value)} in place of {number(right)}{called(there, here)}"
+        for name, axis in self.candidate.open_axes:
+            if right == self.inputs[0][name].shape[axis]:
+                return "frozen length", f"{words}, the length of axis {axis} of '{name}', which is open"
+        return "changed constant", words
 
     def _multiple(self, node: ComparedNode) -> tuple[Name, str] | None:
         """Say so if what a node gives is a multiple of a result that only the reference has: the nearest such."""
@@ -309,9 +310,9 @@ class PairedPrograms(PairedValues):
         factors = [(factor_of(value, self.known[name], self.limit), name) for name in names]  # constants may be rounded
         near = [(factor, name) for factor, name in factors if factor is not None and factor > 0]
         for factor, name in sorted(near, key=lambda one: abs(np.log(one[0]))):
-            givers = [one for one in self.reference.nodes if name in one.outputs and _is_alike(one, node)]
-            if any([*other_number(one, node)] for one in givers):
-                return None  # which says it
+            givers = (one for one in self.reference.nodes if name in one.outputs)
+            for found in (found for one in givers for found in other_number(one, node, factor)):
+                return self._of_number(*found)
             if factor_of(value, self.known[name], self._alike) is not None:
                 return "changed scale", f"its result is exactly {number(factor)} times the reference's"
         return None

@@ -128,26 +128,30 @@ def differing(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[Name, s
 
 def _listed(value: Any) -> list[Any]:
     """Return an attribute as a list in PyTorch's terms, of one element where all are the same."""
-    each = [TERMS.get(one, one) if isinstance(one, str) else one for one in np.atleast_1d(np.array(value, object))]
+    flat = np.asarray(value, dtype=object).reshape(-1)
+    each = (TERMS.get(one, one) if isinstance(one, str) else one for one in flat)
     rounded = [float(f"{one:.6g}") if isinstance(one, float) else one for one in each]
-    return rounded[:1] if all(one == rounded[0] for one in rounded) else rounded
+    return rounded[:1] if len(set(map(str, rounded))) == 1 else rounded
 
 
-def other_number(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[str, float, str, float]]:
-    """Yield name and value of the one number that each of two nodes has, whatever their formats, if it is another."""
-    theirs, mine = ([one for one in of.constants if one is not None and one[1].size == 1] for of in (other, node))
-    if len(theirs) == len(mine) == 1:
-        (there, right), (here, value) = ((name, float(one.reshape(()))) for name, one in (theirs[0], mine[0]))
-        if abs(value - right) > CHANGED * abs(right):
-            yield there, right, here, value
+Numbers = tuple[str, float, str, float]  # name and value there, and here
 
 
-def turned_constants(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[Name, str]]:
-    """Say which constant of a node has the values of one of the other, of its shape, in another order."""
-    theirs, mine = ([one for one in of.constants if one is not None and one[1].size > 1] for of in (other, node))
+def other_number(other: ComparedNode, node: ComparedNode, factor: float = 0.0) -> Iterator[Numbers]:
+    """Yield name and value of the one number that each of two nodes has, whatever their formats, if it is another.
+
+    Given the factor between their results, yield all those numbers whose quotient it is.
+    """
+    theirs, mine = (
+        [(name, float(array.reshape(()))) for name, array in filter(None, of.constants) if array.size == 1]
+        for of in (other, node)
+    )
     for (there, right), (here, value) in product(theirs, mine):
-        if right.shape == value.shape and _changed(value.astype(np.float64), right) and _is_moved(value, right):
-            yield "changed layout or shift", f"the constant '{here}' has the values of '{there}' in another order"
+        quotients = (value / right, right / value) if factor and right and value else ()
+        alone = not factor and len(theirs) == len(mine) == 1
+        explained = any(abs(factor * one - 1) <= CHANGED for one in quotients)
+        if explained or (alone and abs(value - right) > CHANGED * abs(right)):
+            yield there, right, here, value
 
 
 def lost_constants(other: ComparedNode, region: Sequence[ComparedNode]) -> Iterator[tuple[Name, str]]:

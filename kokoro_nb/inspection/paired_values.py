@@ -150,10 +150,8 @@ class PairedValues:
 
     def _constants(self, program: ComparedProgram) -> dict[str, ValueSketch]:
         """Return what the floats among the constants of a program are known by."""
-        found: dict[str, ValueSketch] = {}
-        for node in program.nodes:
-            found |= sketched_constants(node, len(self.inputs))
-        return found
+        count = len(self.inputs)
+        return {name: one for node in program.nodes for name, one in sketched_constants(node, count).items()}
 
     def replaced(self) -> Iterator[ComparedNode]:
         """Yield the nodes with other constants than their counterpart, which reads the same in the same layout.

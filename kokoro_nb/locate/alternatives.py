@@ -118,17 +118,13 @@ ALTERNATIVES: dict[str, tuple[Alternative, ...]] = {
         ("x", lambda self, **_: self),
         ("x - floor(x / y) y", _single(lambda x, y: x - np.floor(x / y) * y)),
     ),
-    "fmod": (
-        ("a remainder that floors", lambda self, other, **_: np.mod(self, other)),
-        ("0", lambda self, **_: 0 * self),
-    ),
+    "fmod": (("a remainder that floors", lambda self, other, **_: np.mod(self, other)),),
     "atan2": (
         ("atan(y / x)", lambda self, other, **_: np.arctan(self / other)),
         ("atan2 that is 0 where y is", lambda self, other, **_: np.where(self == 0, 0, np.arctan2(self, other))),
     ),
     "round": (
         ("rounding half up", lambda self, **_: np.floor(self + 0.5)),
-        ("floor", lambda self, **_: np.floor(self)),
         ("truncation", lambda self, **_: np.trunc(self)),
     ),
     "add": (("the sum without alpha", _without_alpha(1)), _rounded(np.add)),
@@ -181,5 +177,4 @@ ALTERNATIVES: dict[str, tuple[Alternative, ...]] = {
     "rms_norm": ((_ONE_BY_ONE, _root_mean_in_turn),),
     "reciprocal": (("1 / (x + 0.0001)", lambda self, **_: 1 / (self + 1e-4)),),
     "rsqrt": (("1 / sqrt(x + 1e-12)", lambda self, **_: 1 / np.sqrt(self + 1e-12)),),
-    "log_softmax": (("softmax", lambda self, **_: np.exp(self - self.max(-1, keepdims=True))),),
 }

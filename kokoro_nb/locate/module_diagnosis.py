@@ -152,9 +152,8 @@ def _concluded(
     count, unseen = len(found.candidate.taps), found.culprit.reason
     others = f"; {unseen}, and the outputs are within their limit" if unseen else ""
     bad = sum(tap.statistics.finite < 1 for tap in found.candidate.taps)
-    finite = (
-        f"right to rounding, {bad} of them as little finite as in PyTorch" if bad else "finite, and right to rounding"
-    )
+    finite = "right to rounding" if bad else "finite, and right to rounding"
+    others = f", {bad} of them as little finite as in PyTorch{others}" if bad else others
     return "pass", f"No operator is wrong on {found.backend}: all {count} that were captured are {finite}{others}."
 
 
@@ -202,8 +201,7 @@ def bisected_diagnosis(
         causes = lost_start(subject, outputs, limits)
         causes = causes or (_hidden_rounding(subject, trace, own, limits) if output.verdict == "fail" else ())
         culprits = tuple(placed(subject, one) for one in causes)
-    seen = seen_deviations(errors)
-    culprits = with_effects(culprits, ErrorPropagation(known.meaning, known.inputs, seen, limits)) if seen else culprits
+    culprits = with_effects(culprits, ErrorPropagation(known.meaning, known.inputs, seen_deviations(errors), limits))
     verdict, statement = found.verdict, found.statement
     together = next((one for one in culprits if one.mechanism.name == JOINED), None)
     if together is not None and verdict != "fail":
@@ -218,16 +216,20 @@ def bisected_diagnosis(
             f"On {subject.runtime.name} {output}, and no part is wrong alone: try a backend that shows its operators."
         )
     said = subject.runtime.name, "bisection", why, verdict, culprits, statement
-    investigation = traced.investigation if traced else None
     return Diagnosis(
-        *said, output=output, investigation=investigation, bisection=found, subject=subject, outputs=outputs
+        *said,
+        output=output,
+        investigation=traced.investigation if traced else None,
+        bisection=found,
+        subject=subject,
+        outputs=outputs,
     )
 
 
 def _hidden_rounding(
     subject: Subject, trace: Trace, errors: Sequence[LocalError], limits: dict[str, OutputLimit]
 ) -> tuple[Culprit, ...]:
-    """Return the operators of which rounding, as large as their bounds allow, would put the output beyond its limit.
+    """Return the operators of a phase of which rounding within their bounds would put the output beyond its limit.
 
     The runtime does not show what it did to them, so that their effect is not measured.
     """
@@ -239,6 +241,8 @@ def _hidden_rounding(
     propagation = ErrorPropagation(meaning, trace.inputs, rounded, limits)
     names, hidden = lossy_operators(propagation), replace(trace, backend=subject.runtime.name)
     found = lossy_culprits(names, propagation, rounded, trace, hidden, (), "rounding as large as its bound allows")
+    if {one.mechanism.name for one in found} != {"accumulated phase"}:
+        return ()  # what any rounding may do is no evidence
     words = "not shown by the runtime; rounding within its bound is more than the output can bear"
     return tuple(replace(one, effect=None, alone=None, channels=words) for one in found)
 

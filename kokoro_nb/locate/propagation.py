@@ -229,15 +229,14 @@ def lossy_culprits(
     `what` is what the deviations are, in words.
     """
     local = {error.operator.name: error for error in errors}
-    assert reference.meaning is not None
-    operators = {operator.name: operator for operator in reference.meaning.operators}
+    meaning: Any = reference.meaning
+    operators = {operator.name: operator for operator in meaning.operators}
     whole = propagation.error(propagation.names)
     found: list[Culprit] = []
     for name in names:
         dtype = candidate[name].statistics.dtype
         mechanism = precision_mechanism(deviations[name], operators, name, dtype)
-        known: Any = reference.meaning
-        numbers = [one for one in known.numbers(name).values() if isinstance(one, float) and one]
+        numbers = [one for one in meaning.numbers(name).values() if isinstance(one, float) and one]
         lost = [one for one in numbers if not np.asarray(one).astype(dtype)]
         if lost:
             mechanism = replace(mechanism, evidence=(f"its number {lost[0]:.4g} is 0 in {dtype}", *mechanism.evidence))
@@ -246,14 +245,14 @@ def lossy_culprits(
             about |= {"local_error": local[name].of_peak, "ratio": local[name].ratio}
         if len(found) < MEASURED:
             alone, rest = propagation.error((name,)), propagation.error_without((name,))
-            carried = f"{what} alone puts the output off by {alone.of_peak:.3g} of the peak"
-            carried += f"; the limit is {whole.limit:.3g}"
+            far = f"{alone.of_peak:.3g} of the peak; the limit is {whole.limit:.3g}"
+            carried = f"{what} alone puts the output off by {far}"
             if alone.finite < 1:
                 carried = f"it alone makes {100 * (1 - alone.finite):.3g} % of the output not finite"
             mechanism = replace(mechanism, evidence=(*mechanism.evidence, carried))
             about |= {"effect": share_gone(whole, rest), "alone": alone.of_peak}
-        causes = (*_as_another(reference.meaning, candidate, operators[name], deviations[name]), mechanism)
-        words = f"right for {candidate[name].statistics.dtype}, which is too little for the output"
+        causes = (*_as_another(meaning, candidate, operators[name], deviations[name]), mechanism)
+        words = f"right for {dtype}, which is too little for the output"
         found.append(wrong_at(candidate[name], candidate.backend, causes, channels=words, **about))
     return tuple(found)
 
