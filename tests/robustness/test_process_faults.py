@@ -32,7 +32,7 @@ INSIDE = {
         Limits(seconds=2),
     ),
     # what it started counts, too
-    "import subprocess; subprocess.run([sys.executable, '-c', \"a = b'x' * 600_000_000; input()\"])": (
+    "import subprocess; subprocess.run([sys.executable, '-c', 'a = [1] * 75_000_000; import time; time.sleep(60)'])": (
         "out of memory",
         "It was stopped above 0.3 GB, its limit of memory",
         Limits(memory=0.3),
