@@ -229,9 +229,8 @@ class PairedPrograms(PairedValues):
         if (turned := self._turned(node, next(iter(others), None), proof)) is not None:
             return turned
         if other is None and not node.reads:
-            own = {one: self.own[one] for one in node.outputs if one in self.own} | sketched_constants(
-                node, len(self.inputs)
-            )
+            own = sketched_constants(node, len(self.inputs))
+            own = {one: self.own[one] for one in node.outputs if one in self.own} | own
             pairs = nearest(own, self._constants(self.reference)).items()
             like = ((one, near, apart) for one, (near, apart) in pairs if SAME < apart < np.inf)
             each = (f"; '{one}' is {number(apart)} of the root mean square off '{near}'" for one, near, apart in like)

@@ -195,7 +195,5 @@ def _constants(exported: Exported, operator: Operator) -> tuple[tuple[str, np.nd
     held = {**program.constants, **program.state_dict}
     names = [one.removeprefix(CONSTANT) for one in operator.inputs if one.startswith(CONSTANT)]
     numbers = exported.specification.numbers(operator.name)
-    floats = (
-        (name, np.asarray(value)) for name, value in numbers.items() if isinstance(value, float) or name == "other"
-    )
+    floats = ((name, np.asarray(one)) for name, one in numbers.items() if isinstance(one, float) or name == "other")
     return (*((name, array_of(held[name])) for name in names), *floats)

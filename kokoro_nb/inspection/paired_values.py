@@ -9,7 +9,7 @@ wrong. They do not where an output is another one, or where something forgets wh
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -293,6 +293,7 @@ class PairedValues:
         return any(self.back[name][1] > self.limit for name in node.outputs if name in self.back)
 
 
+@cache
 def plain_name(operator: str) -> str:
     """Return an operator's name as PyTorch and ONNX share it, without domain, overload and number of axes.
 

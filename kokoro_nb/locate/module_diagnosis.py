@@ -57,15 +57,18 @@ def traced_diagnosis(subject: Subject, found: Investigation, why: str = "") -> D
     every = (*every, *(placed(subject, one) for one in lost))
     if found.history.depends and not draws:
         stale = Mechanism("stale memory", "memory that is used again and not cleared", (found.history.statement,))
-        for place, one in enumerate(every):  # what reads before a tensor gives what lies there, which changes as well
-            another = bool(one.mechanisms) and one.mechanisms[0].name == "operator lowered as another"
-            both = (*one.mechanisms, stale) if another else (stale, *one.mechanisms)
-            every = (*every[:place], replace(one, mechanisms=both), *every[place + 1 :])
+        every = tuple(replace(one, mechanisms=_beside(stale, one.mechanisms)) for one in every)
     verdict, statement = _concluded(found, every, lossy, output, bool(draws))
     order = {operator.name: place for place, operator in enumerate(_meaning(found).operators)}
     shown = f"{found.backend} shows {len(found.candidate.taps)} operators ({found.candidate.how})"
     said = "tracing", why or shown, verdict, tuple(sorted(every, key=lambda one: order[_name(one)])), statement
     return Diagnosis(found.backend, *said, output=output, investigation=found, subject=subject, outputs=outputs)
+
+
+def _beside(stale: Mechanism, own: tuple[Mechanism, ...]) -> tuple[Mechanism, ...]:
+    """Return both: what reads before a tensor gives what lies there, and that changes from call to call as well."""
+    another = bool(own) and own[0].name == "operator lowered as another"
+    return (*own, stale) if another else (stale, *own)
 
 
 def _measured(subject: Subject, found: Investigation, limits: dict[str, OutputLimit]) -> tuple[Culprit, ...]:

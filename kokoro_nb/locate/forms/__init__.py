@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from kokoro_nb.faults.kinds import FaultSite
@@ -33,6 +34,7 @@ class OtherForm:
         return added(site, self.function, **site.arguments, op=site.node.target, result=site.value)
 
 
+@cache
 def _primitives() -> dict[Any, Any]:
     """Return what PyTorch's own primitives, which exporters do not know, are as operators."""
     import torch
