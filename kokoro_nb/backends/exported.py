@@ -11,6 +11,7 @@ from typing import Any
 from kokoro_nb.backends import signature
 from kokoro_nb.backends.base import Failure, RungError, on_rung, quietly
 from kokoro_nb.backends.called_operators import calling_module, user_results
+from kokoro_nb.backends.failed_operator import raised_at
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.patch_registry import active_patches
 from kokoro_nb.storage import digest
@@ -164,7 +165,7 @@ def export_program(
             shapes = None if dynamic_shapes is None else {name: dynamic_shapes.get(name) for name in arrays}
             program = torch.export.export(twin, args, kwargs, dynamic_shapes=shapes)
     except RungError as error:
-        return error.failure("torch.export")
+        return replace(error.failure("torch.export"), source=raised_at(error.__cause__))
     outputs = signature.named_outputs(_outputs(program), getattr(module, "output_names", None))
     patches, took = active_patches(), seconds["exported"]
     known = zip(expected, _user_inputs(program).values(), strict=True)

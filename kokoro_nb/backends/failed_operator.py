@@ -1,6 +1,10 @@
 """Which operator, and which line of the model, the message of a failed export is about, as far as it says so."""
 
 import re
+import sys
+from linecache import getline
+from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
 from kokoro_nb.traces.trace import Operator
@@ -19,6 +23,7 @@ OPERATORS = tuple(
         r"converting '([\w.]+)' op",
     )
 )
+OTHERS = frozenset(("kokoro_nb", "torch", *sys.stdlib_module_names))  # whose lines are none of the model
 FRAME = r'File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<function>\S+)\n[ \t]*(?P<code>[^\n]*)'
 # after these words come the lines of the model; the last of them is the innermost
 TRACE = re.compile(
@@ -49,6 +54,19 @@ def failed_line(*texts: str) -> str:
             file = re.split(r"[/\\]", last["file"])[-1]
             return f"{file}:{last['line']}, in {last['function']}: {last['code'].strip()}".removesuffix(": ")
     return ""
+
+
+def raised_at(error: BaseException | None) -> str:
+    """Return the innermost line of the model that an error passed, as `failed_line` does; empty if it passed none."""
+    if error is None:
+        return ""
+    lines = [
+        f"{Path(frame.f_code.co_filename).name}:{line}, in {frame.f_code.co_name}: "
+        f"{getline(frame.f_code.co_filename, line).strip()}"
+        for frame, line in walk_tb(error.__traceback__)
+        if frame.f_globals.get("__name__", "torch").split(".")[0] not in OTHERS
+    ]
+    return raised_at(error.__cause__) or (lines[-1] if lines else "")
 
 
 def blamed_operator(failure: Any, specification: Any) -> Operator | None:

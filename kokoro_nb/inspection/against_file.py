@@ -18,13 +18,7 @@ from kokoro_nb.inspection.compared_constants import (
     same_constants,
 )
 from kokoro_nb.inspection.compared_program import ComparedNode
-from kokoro_nb.inspection.compared_values import (
-    ValueSketch,
-    factor_of,
-    nearest,
-    scaled,
-    sketched_constants,
-)
+from kokoro_nb.inspection.compared_values import ValueSketch, factor_of, nearest, scaled, sketched_constants
 from kokoro_nb.inspection.judged_run import InspectionFinding
 from kokoro_nb.inspection.paired_values import APART, EXACT, OTHER, REPLACED, SAME, PairedValues, plain_name
 from kokoro_nb.inspection.value_types import Value

@@ -60,8 +60,8 @@ def card_facts(row: Row, whole: bool = False) -> Iterator[Fact]:
     if failure:
         yield Fact("export", f"It failed when {failure['rung']}.")
     if failure and not culprits:
-        named = failure.get("operator") or "the message names no operator"
-        yield _operator(named, "", failure.get("line of the model"))
+        named, line = failure.get("operator"), failure.get("line of the model")
+        yield _operator(named, "", line) if named else Fact("culprit", line or "The message names no operator.")
     elif not culprits:
         yield Fact("culprit", f"No single operator is named. {row.get('statement', '')}")
     for one in shown:

@@ -91,7 +91,8 @@ class Diagnosis:
     @property
     def exit_status(self) -> int:
         """What the command ends with: 0 healthy, 1 what is wrong is named, 3 wrong or unknown, and not localised."""
-        return 0 if self.verdict == "pass" else 1 if self.culprits else 3
+        named = self.culprits or (self.failure is not None and self.failure.source)
+        return 0 if self.verdict == "pass" else 1 if named else 3
 
     @property
     def excluded(self) -> tuple[str, ...]:

@@ -226,7 +226,10 @@ def failed_diagnosis(failure: Failure, subject: Subject | None = None, remedies:
     operator = None if subject is None else refused_operator(subject, failure)
     if subject is None or operator is None:
         found = () if subject is None or not remedies else cured_refusal(subject, None, failure)
-        return Diagnosis(failure.backend, "export", why, "fail", (), f"{failure}.", failure, remedies=found)
+        statement = f"{failure}."
+        if failure.source:
+            statement = f"torch.export refuses the module at {failure.source} ({failure.as_dict()['error']})."
+        return Diagnosis(failure.backend, "export", why, "fail", (), statement, failure, remedies=found)
     about = {"channels": "the export stops here", "source": subject.candidate.specification.source_line(operator.name)}
     tap = reference_trace(subject.candidate, subject.inputs)[operator.name]
     culprit = wrong_at(tap, failure.backend, (_mechanism(operator, failure),), reaches_output=None, **about)

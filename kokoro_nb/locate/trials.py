@@ -16,16 +16,7 @@ from kokoro_nb.backends.taps import read_taps
 from kokoro_nb.faults.kinds import FaultSite
 from kokoro_nb.faults.planting import copied_program, with_program
 from kokoro_nb.locate.culprit import Culprit
-from kokoro_nb.locate.forms import (
-    DECOMPOSED,
-    PARTS,
-    OtherForm,
-    arithmetic,
-    called,
-    functions,
-    indexing,
-    summing,
-)
+from kokoro_nb.locate.forms import DECOMPOSED, PARTS, OtherForm, arithmetic, called, functions, indexing, summing
 from kokoro_nb.locate.forms.summing import RUNNING
 from kokoro_nb.locate.investigation import Subject
 from kokoro_nb.locate.remedies import Plan

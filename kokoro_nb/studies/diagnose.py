@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import checked
 from kokoro_nb.models.architecture import SAMPLE_RATE
@@ -28,8 +29,8 @@ class DiagnosedSubject:
         What it is, as the start of a sentence.
     weights : str
         Label of its weights.
-    program : Exported
-        As it is exported.
+    program : Exported or Failure
+        As it is exported, or how that failed.
     inputs : dict
         Name -> tensor.
     note : str
@@ -44,7 +45,7 @@ class DiagnosedSubject:
 
     label: str
     weights: str
-    program: Exported
+    program: Exported | Failure
     inputs: Mapping[str, Any]
     note: str = ""
     known: str = ""

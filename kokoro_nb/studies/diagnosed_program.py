@@ -26,8 +26,9 @@ class Target:
     ----------
     label : str
         What it is, weights included.
-    healthy, candidate : Exported
-        The program as it should be, and with the faults that were planted; the same without any.
+    healthy, candidate : Exported or Failure
+        The program as it should be, and with the faults that were planted; the same without any. Of a module that
+        PyTorch does not export, how that failed.
     inputs : mapping
         Name -> tensor.
     reference : pair or None
@@ -35,8 +36,8 @@ class Target:
     """
 
     label: str
-    healthy: Exported
-    candidate: Exported
+    healthy: Exported | Failure
+    candidate: Exported | Failure
     inputs: Mapping[str, Any]
     reference: tuple[Any, Mapping[str, Any]] | None = None
 
@@ -88,8 +89,7 @@ def own_module(
     Raises
     ------
     InputError
-        If it cannot be imported or called, returns something else, a patch changes nothing in it, or it does not run
-        or export.
+        If it cannot be imported or called, returns something else, a patch changes nothing in it, or it does not run.
     """
     planted = [Fault.parse(fault) for fault in faults]
     module, given, reference = made_by(target)
@@ -146,7 +146,7 @@ def _patched(module: Any, patches: Sequence[str]) -> AbstractContextManager[Any]
     return patched(module, patches)
 
 
-def _exported(target: str, module: Any, inputs: Mapping[str, Any], shapes: Mapping[str, Any] | None) -> Exported:
+def _exported(target: str, module: Any, inputs: Mapping[str, Any], shapes: Mapping[str, Any] | None) -> Any:
     import numpy as np
 
     try:
@@ -157,11 +157,12 @@ def _exported(target: str, module: Any, inputs: Mapping[str, Any], shapes: Mappi
     except Exception as error:
         example_inputs(module, dict.fromkeys(inputs, np.zeros(1)))  # a name that the forward does not have
         raise InputError(f"The module of {target} fails in eager PyTorch ({one_line(error)}).") from error
-    exported = export_program(module, inputs, shapes)
-    if isinstance(exported, Failure):
-        raise InputError(f"The module of {target} cannot be exported: {exported}")
-    return exported
+    return export_program(module, inputs, shapes)
 
 
-def _planted(label: str, healthy: Exported, inputs: Mapping[str, Any], faults: list[Fault]) -> Target:
+def _planted(label: str, healthy: Exported | Failure, inputs: Mapping[str, Any], faults: list[Fault]) -> Target:
+    if isinstance(healthy, Failure):
+        if faults:
+            raise InputError(f"No fault can be planted in {label}, which cannot be exported: {healthy}.")
+        return Target(label, healthy, healthy, inputs)
     return Target(label, healthy, reduce(plant, faults, healthy), inputs)

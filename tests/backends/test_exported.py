@@ -95,7 +95,9 @@ def test_a_failure_is_passed_on_under_the_name_of_the_backend():
         raise ValueError("no such thing")
 
     failure = export_program(Of(broken), {"x": X})
-    assert failure == Failure("torch.export", "exported", "ValueError", "no such thing", log=failure.log)
+    assert failure.source.endswith(', in broken: raise ValueError("no such thing")')
+    about = {"log": failure.log, "source": failure.source}
+    assert failure == Failure("torch.export", "exported", "ValueError", "no such thing", **about)
     assert as_exported(failure, {"x": X}, "tvm").backend == "tvm"
 
 
