@@ -22,6 +22,7 @@ RANDOM = (
     *("rand", "rand_like", "randn", "randn_like", "normal", "bernoulli", "multinomial", "randint"),
     *("dropout", "native_dropout"),
 )
+HELD = {BFLOAT16: "float32", "complex64": "float32", "complex128": "float64"}
 
 
 def drawn_once(backend: str, operator: Operator) -> Culprit:
@@ -32,8 +33,8 @@ def drawn_once(backend: str, operator: Operator) -> Culprit:
 
 
 def held_dtypes(meaning: Any) -> dict[str, str]:
-    """Return the dtype of the array that holds each output, as PyTorch gives it."""
-    return {name: "float32" if dtype == BFLOAT16 else dtype for name, dtype in meaning.output_dtypes.items()}
+    """Return the dtype of the numbers of the array that holds each output; complex ones may be given as their parts."""
+    return {name: HELD.get(dtype, dtype) for name, dtype in meaning.output_dtypes.items()}
 
 
 def retyped(found: Investigation) -> tuple[Culprit, ...]:

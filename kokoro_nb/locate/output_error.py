@@ -173,7 +173,7 @@ def output_error(
 def _typed(found: OutputError, outputs: Mapping[str, np.ndarray], typed: Mapping[str, str] | None) -> OutputError:
     """Return the worst output; one of another dtype than it has to have, where none is of another shape."""
     for name, dtype in (typed or {}).items():
-        given = str(outputs[name].dtype)
+        given = str(outputs[name].real.dtype)
         if given != dtype and not found.form:
             form = f"{given} in place of {dtype}"
             return replace(found, form=form) if found.verdict == "fail" else replace(found, output=name, form=form)

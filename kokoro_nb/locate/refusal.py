@@ -30,6 +30,7 @@ from kokoro_nb.traces.trace import Operator
 CORE = "core operators"
 MOST = 6  # operators of different kinds that are written in another form, one after the other
 _NODE = re.compile(r"^at '([^']+)' \(", re.MULTILINE)  # as `backends.tvm.importer` notes it
+_GIVEN = re.compile(r"^node (\w+) \(\w+\) got \d")  # of coremltools, about how many arguments there are
 
 
 def refused_operator(subject: Subject, failure: Failure) -> Operator | None:
@@ -52,11 +53,12 @@ def _named_or_alone(operator: Operator, failure: Failure, specification: Any) ->
 
 
 def _noted(candidate: Exported, failure: Failure) -> Operator | None:
-    """Return the operator of which the node was made, in PyTorch's core operators, that a note of the error names."""
-    if (node := _NODE.search(failure.log)) is None:
+    """Return the operator of which the node was made that the error names, or a note of it."""
+    noted, named = _NODE.search(failure.log), _GIVEN.search(failure.message)
+    if (node := noted or named) is None:
         return None
-    made = [one for one in candidate.program.run_decompositions().graph.nodes if one.name == node[1]]
-    return _operator(candidate, made)
+    program = candidate.program.run_decompositions() if noted else candidate.program
+    return _operator(candidate, [one for one in program.graph.nodes if one.name == node[1]])
 
 
 def _decomposed(candidate: Exported, failure: Failure) -> Operator | None:

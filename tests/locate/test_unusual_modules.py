@@ -60,3 +60,10 @@ def test_a_number_that_float16_does_not_have_is_said():
     x = torch.cat([torch.rand(1, 32), torch.zeros(1, 8)], 1)
     found = nb.diagnose(Of(lambda x: x.clamp(min=1e-10).log().clamp(min=-20)), {"x": x}, "coreml-reference")
     assert any("its number 1e-10 is 0 in float16" in str(one.mechanism) for one in found.culprits), found
+
+
+@pytest.mark.parametrize(("name", "status"), [("onnxruntime", 0), ("coreml-reference", 1)])
+def test_a_complex_output_is_right_as_its_parts_and_named_where_it_is_refused(name, status):
+    present(name)
+    found = nb.diagnose(Of(torch.fft.rfft), {"x": torch.randn(1, 8)}, name)
+    assert (found.exit_status, found.first and found.first.tap.name) == (status, ":fft_rfft" if status else None)
