@@ -310,7 +310,9 @@ def _rewritten(
         statement = f"The program and its reference part, and at which operator is not seen: {output}."
         return replace(changed, verdict="unknown", statement=statement)
     where = culprit.tap and culprit.tap.name
-    statement = f"At {where} the program parts from its reference: {culprit.channels}; {output}."
+    first = culprit.candidates[-1]  # of a part in another form
+    since = "" if first == where else f", and {first} is the first operator whose result the reference does not have"
+    statement = f"At {where} the program parts from its reference{since}: {culprit.channels}; {output}."
     return replace(changed, verdict="fail", culprits=(culprit, *others), statement=statement)
 
 
