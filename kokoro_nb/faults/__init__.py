@@ -5,6 +5,6 @@ are in `kinds`).
 """
 
 from kokoro_nb.faults.kinds import KINDS
-from kokoro_nb.faults.planting import Fault, generate, nearly_constant, plant, planted, possible
+from kokoro_nb.faults.planting import Fault, generate, plant, planted, possible
 
-__all__ = ["KINDS", "Fault", "generate", "nearly_constant", "plant", "planted", "possible"]
+__all__ = ["KINDS", "Fault", "generate", "plant", "planted", "possible"]

@@ -14,13 +14,23 @@ from kokoro_nb.inspection.compared_constants import (
     foreign_constants,
     largest_change,
     lost_constants,
+    misquantised_weights,
     other_number,
     same_constants,
 )
 from kokoro_nb.inspection.compared_program import ComparedNode
 from kokoro_nb.inspection.compared_values import ValueSketch, factor_of, nearest, scaled, sketched_constants
 from kokoro_nb.inspection.judged_run import InspectionFinding
-from kokoro_nb.inspection.paired_values import APART, EXACT, OTHER, REPLACED, SAME, PairedValues, plain_name
+from kokoro_nb.inspection.paired_values import (
+    APART,
+    EXACT,
+    OTHER,
+    REGROUPED,
+    REPLACED,
+    SAME,
+    PairedValues,
+    plain_name,
+)
 from kokoro_nb.inspection.value_types import Value
 from kokoro_nb.locate.culprit import Mechanism, Name
 from kokoro_nb.markup import number
@@ -77,6 +87,10 @@ class PairedPrograms(PairedValues):
             if self.differs(changed.outputs, right.outputs) > SAME and (node is None or changed.index < node.index):
                 proof = [f"Its counterpart there, which reads the same constants but for this, is {_named(right)}."]
                 return replace(self._stated(changed, list(differing(right, changed)), proof), counterpart=right.key)
+        for changed, right, words in misquantised_weights(self.reference, self.candidate):
+            if node is None or changed.index < node.index:
+                part = f"{_called(changed)} is where the file parts from {self.reference.label}: {words}"
+                return replace(_found(changed, "changed constant", f"{part}.", ()), counterpart=right.key)
         exact = same_constants(self.reference, self.candidate)
         if node is None and exact:
             paired = replace(self, limit=EXACT)
@@ -157,7 +171,11 @@ class PairedPrograms(PairedValues):
         if others and others[0].operator == node.operator:
             other = others[0]
             proof.append(f"Its counterpart there is {_named(other)}.")
-            how = [*differing(other, node), *self._rewired(node, other)]
+            how, rewired = list(differing(other, node)), self._rewired(node, other)
+            turned = self._turned(node, other, proof, rewired=True) if rewired and not how else None
+            if turned is not None:
+                return turned
+            how += rewired
             for one, right in zip(node.outputs, other.outputs, strict=False):
                 if one in self.own and right in self.known:
                     how += [("changed scale", words) for words in scaled(self.own[one], self.known[right], self._alike)]
@@ -185,9 +203,11 @@ class PairedPrograms(PairedValues):
         unknown = InspectionFinding.at(node, "structure", "unknown", statement, *proof, *unseen)
         return self._turned(node, next(iter(self.counterparts(node)), None), proof) or unknown
 
-    def _turned(self, node: ComparedNode, other: ComparedNode | None, proof: list[str]) -> InspectionFinding | None:
+    def _turned(
+        self, node: ComparedNode, other: ComparedNode | None, proof: list[str], rewired: bool = False
+    ) -> InspectionFinding | None:
         """Name the node that puts elements in another order, if one before `node` does: see `PairedValues.turned`."""
-        if (found := self.turned(node, other)) is None:
+        if (found := self.turned(node, other, rewired)) is None:
             return None
         one, there = found
         giver = next((each.key for each in self.reference.nodes if there in each.outputs), there)
@@ -231,14 +251,23 @@ class PairedPrograms(PairedValues):
             words = next(each, "")
             return _found(node, "changed constant", f"{where}: it is made of constants alone{words}.", proof)
         if other is None:
-            words = f"{where}: no {node.operator} there reads the same."
+            ends = {one: self.own[one] for one in node.outputs if one in self.candidate.outputs and one in self.own}
+            same = {there for there, apart in nearest(ends, self.known).values() if apart <= self.limit}
+            behind = next((one for one in self.reference.nodes if same & set(one.reads)), None)
+            lost = (
+                f"the file ends here, and has no {_called(behind)}"
+                if behind
+                else f"no {node.operator} there reads the same"
+            )
+            words = f"{where}: {lost}."
             return self._other_number(node, proof) or _found(node, "operator lowered as another", words, proof)
         proof.append(f"What reads the same there and gives something else is {_named(other)}.")
         if node.rounds or plain_name(node.operator) == "dequantizelinear":
             return _found(node, "quantisation range", f"{where}: the range of its integers cuts or coarsens it.", proof)
         given = self.paired_reads(node)
         givers = [one for one in self.reference.nodes if given & set(one.outputs)]  # which may add a bias, too
-        for one, there in product(region, (other, *givers)):
+        added = [one for one in region if plain_name(one.operator) in REGROUPED]
+        for one, there in (*product(region, [other]), *product(added, givers)):
             how = list(foreign_constants(there, one, region, self.reference.nodes))
             if how:
                 part = f"{_called(one)} is where the file parts from {self.reference.label}"
@@ -261,7 +290,10 @@ class PairedPrograms(PairedValues):
             words = factor[0].replace("the reference's", "its input's")
             statement = f"{where}: no {node.operator} there reads the same, and {words}."
             return _found(node, "changed scale", statement, proof)
-        also = [*differing(other, node), *lost_constants(other, region), *self._rewired(node, other)]
+        rewired = self._rewired(node, other)
+        if rewired and (turned := self._turned(node, other, proof, rewired=True)) is not None:
+            return turned
+        also = [*differing(other, node), *lost_constants(other, region), *rewired]
         words = "".join(f"; {words}" for _, words in also[:FEW])
         statement = f"{where}: it computes something else than {_called(other)} there{words}."
         return _found(node, "operator lowered as another", statement, proof)

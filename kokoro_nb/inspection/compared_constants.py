@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram
+from kokoro_nb.inspection.semantics.quantised import linear, scales_spread
 from kokoro_nb.locate.culprit import Name
 from kokoro_nb.markup import number
 from kokoro_nb.traces.statistics import of_peak
@@ -16,6 +17,8 @@ UNCHANGED = 2.0**-20  # the same of float32
 WIDE = frozenset(("float32", "float64", "int32", "int64", "bool"))
 ROUNDED = 1 / 14  # of its peak: what rounding to 4 bits does to it
 LARGE = 8  # elements of a constant that is no number
+STEPS = 0.6  # of an integer, in the middle of all elements: rounding has a quarter
+ALIKE = 0.7  # correlation from which two constants are the same but for an error
 CHANNEL = 4  # elements of a channel from which it is told from others by their ratios
 FOLDED = 0.01  # of a channel's norm: what rounding to float16 does to it is below it
 
@@ -75,6 +78,34 @@ def changed_parameters(
             others = [left[node.operator, array.shape].pop(0)]
         if others and all(next(differing(one, node), None) is not None for one in others):
             yield node, others[0]
+
+
+def misquantised_weights(
+    reference: ComparedProgram, candidate: ComparedProgram
+) -> Iterator[tuple[ComparedNode, ComparedNode, str]]:
+    """Yield the nodes that make floats of constants of 8 bits, and not those of the reference; with its node, and how.
+
+    Rounding puts an element off by half a step at most; half of the elements tell it from the few that are cut off.
+    """
+    weights = [(one, *held) for one in reference.nodes for held in one.constants if held is not None]
+    for node in candidate.nodes:
+        arrays = [one[1] for one in node.constants if one is not None]
+        if node.reads or node.operator != "DequantizeLinear" or arrays[0].dtype.name not in ("int8", "uint8"):
+            continue
+        axis, block = (node.attributes.get(name, default) for name, default in (("axis", 1), ("block_size", 0)))
+        value = linear(arrays[0], arrays[1], arrays[2] if len(arrays) > 2 else None, axis, block)
+        steps = scales_spread(arrays[1].astype(np.float64), value.shape, axis, block)
+        for other, name, right in weights:
+            right = right.T if right.shape != value.shape == right.T.shape else right
+            if right.shape != value.shape or value.size < LARGE or right.dtype.kind != "f":
+                continue
+            off = float(np.median(np.abs(value - right) / steps))
+            if off <= STEPS or float(np.sum(value * right)) < ALIKE * float(
+                np.linalg.norm(value) * np.linalg.norm(right)
+            ):
+                continue
+            words = f"half of its values are {number(off)} steps or more off '{name}'; rounding explains half a step"
+            yield node, other, words
 
 
 def _largest(node: ComparedNode) -> np.ndarray:

@@ -26,7 +26,6 @@ from kokoro_nb.inspection.mended_file import MendedFile, float16_mend
 from kokoro_nb.inspection.onnx_file import read_onnx
 from kokoro_nb.inspection.onnx_file_program import OnnxFileProgram
 from kokoro_nb.inspection.paired_values import OTHER
-from kokoro_nb.inspection.quantisation_budget import QuantisationBudget
 from kokoro_nb.inspection.quantised_mend import candidates, quantised_mend
 from kokoro_nb.inspection.result_record import second_opinion, second_runtime
 from kokoro_nb.inspection.value_types import Tell, Values
@@ -34,6 +33,8 @@ from kokoro_nb.inspection.whole_file import AUDIBLE, has_halves
 from kokoro_nb.locate.culprit import Mechanism
 from kokoro_nb.markup import number
 from kokoro_nb.traces.record import sketched
+
+CUT = 0.1  # of the values of an activation: what calibration leaves out is a thousandth or less
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,22 +230,29 @@ def with_findings(report: InspectionReport, comparison: PairedPrograms, outputs:
     """Add to a report where the file first parts from what is right; `outputs` are what the runtime gave."""
     found = comparison.finding
     if found is not None and found.kind == "outputs" and report.budget.layers:
-        found = _of_layer(found, report.budget)
+        found = _of_integers(found, report)
     every = [*report.findings, *filter(None, (found, comparison.unseen(outputs)))]
     findings = sorted(every, key=lambda one: (one.index < 0, one.index))
     return replace(report, findings=tuple(findings), notes=(*report.notes, comparison.note))
 
 
-def _of_layer(found: InspectionFinding, budget: QuantisationBudget) -> InspectionFinding:
-    """Return the finding that outputs are others at the noisiest quantised layer, if its noise may explain them."""
-    worst = budget.noisiest[0]
-    if worst.level is None or 10 ** (-worst.level / 20) < OTHER / 4:
+def _of_integers(found: InspectionFinding, report: InspectionReport) -> InspectionFinding:
+    """Return the finding that outputs are others at the activation that its integers cut most, if they cut much.
+
+    Else at the noisiest quantised layer, if its noise may explain them.
+    """
+    worst, cut = report.budget.noisiest[0], max(report.budget.values, key=lambda one: one.clipped, default=None)
+    proof, node, blame = report.budget.stated(), worst, "precision"
+    if cut is not None and cut.clipped > CUT:
+        node = next(one for one in report.judgements if one.key == cut.key)  # type: ignore[assignment]
+        blame, why = "file", f" explains it: the range of its integers cuts {cut.clipped:.2%} of '{cut.name}'"
+    elif worst.level is None or 10 ** (-worst.level / 20) < OTHER / 4:
         return found
-    where = f"{worst.key} ({worst.operator}), the noisiest quantised layer, may explain it"
-    statement = found.statement.replace("no node explains it", f"{where}: {number(worst.level)} dB over its own noise")
-    mechanism = Mechanism("quantisation range", WORDS["quantisation range"], budget.stated())
-    quantised = InspectionFinding.at(worst, "outputs", "precision", statement, *budget.stated())
-    return replace(quantised, mechanism=mechanism)
+    else:
+        why = f", the noisiest quantised layer, may explain it: {number(worst.level)} dB over its own noise"
+    statement = found.statement.replace("no node explains it", f"{node.key} ({node.operator}){why}")
+    mechanism = Mechanism("quantisation range", WORDS["quantisation range"], proof)
+    return replace(InspectionFinding.at(node, "outputs", blame, statement, *proof), mechanism=mechanism)  # type: ignore[arg-type]
 
 
 def _mended(seen: FileRun, path: Path, level: float | None, tell: Tell) -> MendedFile:

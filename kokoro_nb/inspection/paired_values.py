@@ -200,23 +200,30 @@ class PairedValues:
         apart = self.pairs[given[0]][1]
         return apart > np.maximum(self.limit, np.minimum(TIMES * np.max(read, initial=SAME), REPLACED))
 
-    def turned(self, node: ComparedNode, other: ComparedNode | None) -> tuple[ComparedNode, str] | None:
+    def turned(
+        self, node: ComparedNode, other: ComparedNode | None, rewired: bool = False
+    ) -> tuple[ComparedNode, str] | None:
         """Return what gives elements that `node` is made from in an order that they have nowhere in the reference.
 
         Axes may be permuted and mean the same. It is the first such node, with the value that has these elements there;
-        else the one that gives `node` what `other`, its counterpart, is given in another order.
+        else the one that gives `node` what `other`, its counterpart, is given in another order. Of a node that is
+        `rewired` it may be before a part that the reference has, and reads in another place.
         """
         makers = {name: one for one in self.candidate.nodes for name in one.outputs}
         doubted: dict[str, list[str]] = {}  # with all values of the reference that have the same elements
-        pending = list(node.reads)
+        pending, seen = list(node.reads), set[str]()
         while pending and len(doubted) < MOST:
             name = pending.pop(0)
             near, apart = self.pairs.get(name, ("", np.inf))
-            if name in makers and name not in doubted and apart <= self.limit and not self._same_order(name, near):
-                like = [one for one, value in self.known.items() if self.own[name].distance(value) <= self.limit]
-                if not any(self._same_order(name, one) for one in like):
-                    doubted[name] = like
-                    pending += makers[name].reads
+            if name not in makers or name in seen or apart > self.limit:
+                continue
+            seen.add(name)
+            like = [one for one, value in self.known.items() if self.own[name].distance(value) <= self.limit]
+            ordered = any(self._same_order(name, one) for one in (near, *like))
+            if not ordered:
+                doubted[name] = like
+            if not ordered or (rewired and not (other and near in other.reads)):
+                pending += makers[name].reads
         pairs = zip(node.reads, other.reads if other is not None else (), strict=False)
         reads = [(name, there) for name, there in pairs if name in {*makers} & {*self.own} and there in self.known]
         wanted = {one for like in doubted.values() for one in like} | {there for _, there in reads}

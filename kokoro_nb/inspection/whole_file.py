@@ -228,10 +228,10 @@ def _at(node: OnnxNode | None, kind: str, statement: str, proof: str) -> Inspect
     if node is None:
         return InspectionFinding(kind, "runtime", statement, proof=(proof,))
     drawn = draws_inside(node.proto)
-    words = f"The first value that differs is what {node.key} ({node.operator}) gives"
+    words = f"{statement[:-1]}; the first value that differs is that of {node.key} ({node.operator})."
     blame: Blame = "file" if drawn else "runtime"
-    proofs = (proof, f"{words}, and its body draws at random." if drawn else f"{words}.")
-    return InspectionFinding(kind, blame, statement, node.key, node.operator, proof=proofs)
+    proofs = (proof, "Its body draws at random.") if drawn else (proof,)
+    return InspectionFinding(kind, blame, words, node.key, node.operator, proof=proofs)
 
 
 def _first_unlike(seen: FileRun, run: str) -> OnnxNode | None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import Backend, Failure, RungError, on_rung, running
+from kokoro_nb.backends.eager import EagerProgram
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.ladder import loaded, outputs_of
 from kokoro_nb.backends.signature import Arrays, checked
@@ -86,9 +87,9 @@ def reference_trace(healthy: Exported, inputs: Arrays, name: str = "eager") -> T
     name : str
         ``eager`` or ``eager-float64``.
     """
-    eager = backend(name)
-    found = eager.load(eager.export(healthy, inputs)).trace(inputs, keep="full")
-    return replace(found, inputs=checked(inputs, healthy.inputs))
+    double = name == "eager-float64"
+    program = EagerProgram(healthy.module, healthy.inputs, None, healthy.patches, double, healthy)
+    return replace(program.trace(inputs, keep="full"), inputs=checked(inputs, healthy.inputs))
 
 
 def investigate(
@@ -133,7 +134,11 @@ def investigate(
         with on_rung("run"):
             if candidate.specification.state:
                 exact = backend("eager-float64")
-                past = stateful_history(program, exact.load(exact.export(candidate, inputs)), inputs)
+                right = exact.export(candidate, inputs)
+                if isinstance(right, Failure):  # of a module that casts to float32 itself
+                    exact = backend("eager")
+                    right = exact.export(candidate, inputs)
+                past = stateful_history(program, exact.load(right), inputs)
             else:
                 past = history(program, inputs)
     except RungError as error:

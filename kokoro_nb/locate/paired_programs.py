@@ -88,14 +88,24 @@ def _culprit(parted: list[Tap], right: Trace, own: Trace, candidate: Exported, b
         wrong = ~np.isclose(double, exact, rtol=0, atol=SAME * peak_of(expected), equal_nan=True)
         largest = peak_of(double - exact)
     error = LocalError(tap.operator, largest, peak_of(expected), float("inf"), wrong, double, exact, ())
-    values = {**own.values, **{f"{INPUT}{name}": value for name, value in own.inputs.items()}}
-    evidence = Evidence(error, {one: np.asarray(values[one]) for one in tap.operator.inputs if one in values})
+    values, theirs = _values(own), _values(right)
+    evidence = Evidence(error, {one: values[one] for one in tap.operator.inputs if one in values})
     rules = mechanisms(evidence)
     padded = tuple(one for one in rules if one.name == PADDED)  # computed, and so before what the shapes say
     others = (one for one in rules if one not in padded)
-    causes = (*padded, *_structural(tap, twin, right, own), *_moved(given, expected), *others)
+    reading = []
+    for mine, other in zip(tap.operator.inputs, twin.operator.inputs, strict=False):
+        given_there = [name for name, one in theirs.items() if mine in values and _same(values[mine], one)]
+        if tap.op == twin.op and other in theirs and given_there and other not in given_there:
+            text = f"it reads what is {given_there[0]} in the reference, which reads {other} there"
+            reading.append(Mechanism("operator lowered as another", "another value is read", (text,), explained=1.0))
+    causes = (*padded, *_structural(tap, twin, right, own), *reading, *_moved(given, expected), *others)
     about = {"candidates": candidates, "mechanisms": causes, "source": source}
     return wrong_operator(evidence, backend, tap=tap, ratio=None, **about)
+
+
+def _values(trace: Trace) -> dict[str, np.ndarray]:
+    return {**trace.values, **{f"{INPUT}{name}": np.asarray(value) for name, value in trace.inputs.items()}}
 
 
 def _twins(parted: list[Tap], right: Trace, own: Trace) -> dict[str, Tap]:

@@ -99,7 +99,7 @@ def padded_statistics(evidence: Evidence) -> Mechanism | None:
 def frozen_length(evidence: Evidence) -> Mechanism | None:
     """Right up to a position, and behind it nothing new: zeros, or the last value that was computed again and again."""
     error, found = evidence.error, evidence.pattern
-    if not error.right.ndim or error.right.shape[-1] != found.length or found.end != found.length:
+    if error.form or not error.right.ndim or error.right.shape[-1] != found.length or found.end != found.length:
         return None
     start = found.begin
     if start < 1 or found.length - start < SHORTEST or error.wrong[..., :start].any():

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import torch
 from kokoro.model import KModel
 
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.errors import InputError
-from kokoro_nb.faults import Fault, generate, nearly_constant, plant
+from kokoro_nb.faults import Fault, generate, plant
 from kokoro_nb.listening.spectrum import SpectralAgreement, spectral_agreement
 from kokoro_nb.locate.investigation import reference_trace
 from kokoro_nb.locate.survey import SurveyRow
@@ -23,6 +24,7 @@ from kokoro_nb.traces.trace import Trace
 
 WHOLE, FROM_HAR, EXCITATION = "whole", "from har", "excitation"
 LOWEST, HIGHEST = 15.0, 40.0  # mean of nearly constant channels: rounding of its square exceeds the norm's epsilon
+SCALE = 1e-5  # of their weights: what is left of a variance computed as E[x²] - E[x]² has no correct digit
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +137,16 @@ def with_constant_channels(model: KModel, channels: int) -> KModel:
         Without patches.
     channels : int
         How many; their means are spread evenly from 15 to 40.
+
+    Raises
+    ------
+    InputError
+        If the convolution has fewer channels.
     """
-    with nearly_constant(model.decoder.generator.noise_convs[0], channels, lowest=LOWEST, highest=HIGHEST):
-        return copy.deepcopy(model)
+    found = copy.deepcopy(model)
+    weight, bias = (getattr(found.decoder.generator.noise_convs[0], name).data for name in ("weight", "bias"))
+    if not 1 <= channels <= bias.shape[0]:
+        raise InputError(f"The convolution has {bias.shape[0]} channels, not {channels}; give 1 or more of these.")
+    weight[:channels] *= SCALE
+    bias[:channels] = torch.linspace(LOWEST, HIGHEST, channels)
+    return found

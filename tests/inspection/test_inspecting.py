@@ -105,7 +105,8 @@ def test_the_node_at_which_two_calls_begin_to_differ_is_named(save, node):
     report = nb.inspect(save(nodes, {"x": [4]}, ["y"], {"yes": np.bool_(True)}))
     (found,) = [one for one in report.findings if one.kind == "unstable"]
     assert (found.key, found.blame) == ("/if", "file")
-    assert found.proof[1].endswith("/if (If) gives, and its body draws at random.")
+    assert found.statement.endswith("; the first value that differs is that of /if (If).")
+    assert found.proof[1] == "Its body draws at random."
 
 
 def test_a_node_that_differs_from_call_to_call_is_noted_though_no_output_shows_it(save, node):

@@ -128,21 +128,6 @@ def _scatter(call: OnnxCall, data: Array, indices: Array, updates: Array) -> Arr
     return result
 
 
-@meaning("GatherND")
-def _gather_nd(call: OnnxCall, data: Array, indices: Array) -> Array:
-    batch = call.get("batch_dims", 0)
-    ranges = [np.arange(size) for size in data.shape[:batch]]
-    batches = [place.reshape(place.shape + (1,) * (indices.ndim - 1 - batch)) for place in np.ix_(*ranges)]
-    return data[(*batches, *np.moveaxis(indices, -1, 0))]
-
-
-@meaning("BitCast")
-def _bits(call: OnnxCall, x: Array) -> Array:
-    from onnx import helper
-
-    return x.view(helper.tensor_dtype_to_np_dtype(call.get("to")))
-
-
 def _by_tanh(x: Array) -> Array:
     return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
 
@@ -193,9 +178,7 @@ def _window(*terms: float) -> Meaning:
 
 MEANINGS |= {
     ("", "Erf"): lambda call, x: special.erf(x),
-    ("", "Sigmoid"): lambda call, x: special.expit(x),
     ("", "HardSwish"): lambda call, x: x * np.clip(x / 6 + 0.5, 0, 1),
-    ("", "Softplus"): lambda call, x: np.logaddexp(0, x),
     ("", "HannWindow"): _window(0.5, -0.5),
     ("", "HammingWindow"): _window(25 / 46, -21 / 46),
     ("", "BlackmanWindow"): _window(0.42, -0.5, 0.08),
