@@ -117,16 +117,15 @@ class Contract:
         """
         first = PurePosixPath(file).parts[0]
         wanted = {name: about for name, about in self.files.items() if PurePosixPath(name).parts[0] == first}
-        changed = [name for name, about in wanted.items() if not _is(folder / name, about)]
+        changed = [name for name, about in wanted.items() if not as_delivered(folder, name, about)]
         if changed or not wanted:
             raise InputError(f"{', '.join(changed) or file} in {folder} is not as it was delivered; deliver it again.")
 
 
-def _is(path: Path, about: Mapping[str, Any]) -> bool:
-    try:
-        return path.stat().st_size == about["bytes"] and checksum(path) == about
-    except OSError:
-        return False
+def as_delivered(folder: str | Path, name: str, said: Mapping[str, Any]) -> bool:
+    """Say whether a file of a folder has the size and the SHA-256 that are told of it."""
+    path = (Path(folder) / name).resolve()
+    return path.is_relative_to(Path(folder).resolve()) and path.is_file() and checksum(path) == said
 
 
 def write_contract(folder: Path, contract: Contract) -> Path:

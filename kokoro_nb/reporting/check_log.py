@@ -1,5 +1,6 @@
 """The checks of a notebook: findings recorded one by one, each shown where it fails."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,15 @@ from typing import Any
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import RELATIONS, Finding, Verdict, verdict_line
 from kokoro_nb.markup import Fragment, number
-from kokoro_nb.reporting.show import displayed
+
+
+def displayed(result: Any) -> bool:
+    """Display `result` in the cell that is running, and return whether there is one."""
+    ipython = sys.modules.get("IPython")
+    if ipython is None or ipython.get_ipython() is None:
+        return False
+    ipython.display.display(result)
+    return True
 
 
 class CheckLog:

@@ -1,6 +1,6 @@
 """How a result is drawn, by its type: `drawn` for one, `drawn_together` for several; what has no drawing is a row.
 
-Those of the general parts stand here: traces, localisation, listening.
+Those of the general parts stand here: traces, localisation, listening. `logbook.shown` finds them.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Run notebooks side by side with bars of progress: what has not changed is kept, and a stop loses nothing."""
+"""Run notebooks side by side with a bar of progress: what has not changed is kept, and a stop loses nothing."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import current_thread, main_thread
-from typing import Any, TextIO
+from typing import Any
 
 from kokoro_nb.errors import InputError, Terminated
 from kokoro_nb.reporting.fragments import size_text
@@ -31,61 +31,50 @@ from kokoro_nb.storage import atomic, clear_drafts, locked, require_own
 
 
 class Progress:
-    """One bar for all notebooks and one for each that is running; without a terminal, a line as each begins and ends.
+    """One bar for all notebooks, with the cells that those running are at; without a terminal, a line as each begins.
 
     Parameters
     ----------
     notebooks : int
         How many there are.
-    stream : text stream, optional
-        Where it is shown; standard error by default.
     """
 
-    def __init__(self, notebooks: int, stream: TextIO | None = None) -> None:
-        self._stream = sys.stderr if stream is None else stream
-        self._bars: dict[str, Any] = {}
-        self._all = self._bar("all notebooks", notebooks, " notebooks")
+    def __init__(self, notebooks: int) -> None:
+        from tqdm import tqdm
+
+        self._cells: dict[str, int] = {}
+        self._at: dict[str, str] = {}
+        style = "{desc} {bar} {n_fmt}/{total_fmt} {elapsed}{postfix}"
+        self._bar = tqdm(total=notebooks, desc="all notebooks", bar_format=style, leave=False, disable=None)
 
     def begin(self, name: str, cells: int) -> None:
         """Show that the notebook `name` of so many cells has begun."""
-        if self._all.disable:
+        self._cells[name] = cells
+        if self._bar.disable:
             self.say(f"{name}: running, {cells} cells")
-        else:
-            self._bars[name] = self._bar(name, cells, " cells")
 
     def cell(self, name: str, index: int) -> None:
         """Show that the cell at `index` has begun, so that those before it are done."""
-        if name in self._bars:
-            self._bars[name].update(index - self._bars[name].n)
+        self._at[name] = f"{index}/{self._cells[name]}"
 
     def end(self, name: str, outcome: str) -> None:
         """Show that the notebook is done, with its outcome in words."""
-        if name in self._bars:
-            self._bars.pop(name).close()
+        self._at.pop(name, None)
         self.say(f"{name}: {outcome}")
-        self._all.update()
+        self._bar.update()
 
     def refresh(self) -> None:
-        """Show the time that has gone by."""
-        for bar in (*list(self._bars.values()), self._all):  # others may begin meanwhile
-            bar.refresh()
+        """Show the time that has gone by, and the cells."""
+        self._bar.set_postfix({**self._at})  # others may begin meanwhile
 
     def say(self, line: str) -> None:
-        """Show one line above the bars."""
-        self._all.write(line, file=self._stream)
-        self._stream.flush()
+        """Show one line above the bar."""
+        self._bar.write(line, file=sys.stderr)
+        sys.stderr.flush()
 
     def close(self) -> None:
-        """Take the bars away."""
-        for bar in (*self._bars.values(), self._all):
-            bar.close()
-
-    def _bar(self, name: str, total: int, unit: str) -> Any:
-        from tqdm import tqdm
-
-        style = "{desc:<24.24} {bar} {n_fmt}/{total_fmt}{unit} {elapsed}"
-        look: dict[str, Any] = {"leave": False, "mininterval": 0, "disable": None}  # without a terminal
-        return tqdm(total=total, desc=name, unit=unit, file=self._stream, bar_format=style, **look)
+        """Take the bar away."""
+        self._bar.close()
 
 
 RESERVED = 2**16  # bytes that are kept free for the last record

@@ -120,11 +120,6 @@ class Page:
         return self.run.status if self.pending else overall(self.findings, completed=self.run.status == "passed")
 
     @property
-    def counts(self) -> Mapping[str, int]:
-        """How many checks have each verdict."""
-        return Counter(finding.verdict for finding in checks(self.findings))
-
-    @property
     def answer(self) -> str:
         """The answer to its question; empty where it gave none."""
         return str(_answer(self.about).get("text", ""))
@@ -152,7 +147,8 @@ class Page:
     def unsettled(self) -> list[Finding]:
         """The checks that failed or are unknown, and those that were skipped where nothing passed."""
         found = checks(self.findings)
-        return [one for one in found if one.verdict in ("fail", "unknown") or not self.counts["pass"]]
+        passed = any(one.verdict == "pass" for one in found)
+        return [one for one in found if one.verdict in ("fail", "unknown") or not passed]
 
     @property
     def weights(self) -> str:
@@ -176,10 +172,10 @@ def _picture(about: Mapping[str, Any], folder: Path, run: RunRecord) -> bytes:
     return found if found.startswith(b"\x89PNG") else b""
 
 
-def read_page(run: RunRecord, folder: Path, out_dir: Path | None = None) -> Page:
+def read_page(run: RunRecord, folder: Path, out_dir: Path) -> Page:
     """Read what `run` left in `folder`; what is no longer as it left it, or may be half-written, is not opened.
 
-    Pages in `out_dir` link to what reproduces a fault; without it they only name it.
+    Pages in `out_dir` link to what reproduces a fault.
     """
     spoilt = changed_files(folder, run, ("findings.json", f"{run.notebook}.ipynb"))
     findings: tuple[Finding, ...] = ()
@@ -202,9 +198,7 @@ def read_page(run: RunRecord, folder: Path, out_dir: Path | None = None) -> Page
     return Page(run, findings, about, body, wrong, picture)
 
 
-def wrong_exports(
-    findings: Sequence[Finding], notebook: str, folder: Path, out_dir: Path | None = None
-) -> tuple[WrongExport, ...]:
+def wrong_exports(findings: Sequence[Finding], notebook: str, folder: Path, out_dir: Path) -> tuple[WrongExport, ...]:
     """Return the cards of the wrong exports among `findings`.
 
     Raises
@@ -216,8 +210,8 @@ def wrong_exports(
     for row in (one.diagnosis for one in findings if one.diagnosis is not None):
         try:
             place = (folder / str(row["bundle"])).resolve() if row["bundle"] else folder
-            written = out_dir is not None and place.is_dir() and folder.resolve() in place.parents
-            bundle = quote(Path(os.path.relpath(place, out_dir or folder)).as_posix()) if written else ""
+            written = place.is_dir() and folder.resolve() in place.parents
+            bundle = quote(Path(os.path.relpath(place, out_dir)).as_posix()) if written else ""
             here, there = card(row, bundle=bundle), card(row, f"{quote(notebook)}.html", notebook, bundle)
             error = row["failure"]["error"] if row["failure"] else f"{len(found)}"
             cause = f"{notebook} {row['backend']} {error}"

@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,10 @@ from kokoro_nb.errors import ChecksError, InputError
 from kokoro_nb.findings import Finding, failure_line, write_findings
 from kokoro_nb.listening.waveform import write_wav
 from kokoro_nb.markup import Fragment, table
-from kokoro_nb.reporting.check_log import CheckLog
-from kokoro_nb.reporting.embedded import mono
+from kokoro_nb.reporting.check_log import CheckLog, displayed
 from kokoro_nb.reporting.fragments import board, checks
 from kokoro_nb.reporting.runs import now
-from kokoro_nb.reporting.show import displayed, shown, without_failures
-from kokoro_nb.reporting.side_by_side import side_by_side
+from kokoro_nb.reporting.side_by_side import mono, side_by_side
 from kokoro_nb.reporting.style import Picture, save
 from kokoro_nb.reporting.versions import commit, outputs_folder, versions
 from kokoro_nb.storage import json_ready
@@ -25,6 +24,7 @@ from kokoro_nb.storage import json_ready
 FINDINGS = "findings.json"
 OUT_DIR = "KOKORO_NB_OUT_DIR"  # tells the kernel of a run where its results go
 BACKENDS = ("backend", "backends", "delegates", "accelerators")  # a parameter of that name, or ending with it
+STUDIES = "kokoro_nb.studies."  # what only one of them has is drawn in a module of its own
 NOTEBOOK = re.compile(r"\w[\w.-]*")
 
 
@@ -180,7 +180,7 @@ class Logbook(CheckLog):
         Parameters
         ----------
         result : object
-            Rows, a matplotlib figure, or any result that has a drawing: see `kokoro_nb.reporting.show`.
+            Rows, a matplotlib figure, or any result that has a drawing: see `shown`.
         name : str, optional
             File name of the figure, without its ending; the type's name by default.
         caption : str, optional
@@ -280,3 +280,54 @@ def _checked(parameters: Mapping[str, Any]) -> dict[str, Any]:
             for text in texts:
                 backend(text)
     return dict(parameters)
+
+
+def shown(result: Any, label: str = "", caption: str = "") -> Any:
+    """Return what stands for `result`: a matplotlib figure, a `Fragment`, or what a notebook shows by itself.
+
+    Parameters
+    ----------
+    result : object
+        A result with a drawing of its own; a list of results, or a mapping of names to results, all of one type; a
+        list of rows (mappings of column to value), which becomes a table; a mapping of names to such rows, which
+        becomes a heat map. What has no drawing and can be a row, through ``as_dict`` or as a dataclass of plain
+        values, becomes a table. Figures, fragments and whatever IPython shows by itself are returned as they are.
+    label : str
+        Label of the weights that it was measured on.
+    caption : str
+        Heading; each drawing has one of its own.
+
+    Raises
+    ------
+    NoDrawingError
+        If nothing is registered for the type, and it is no row.
+    """
+    from kokoro_nb.reporting.drawings import drawn, drawn_together
+
+    members = list(result.values()) if isinstance(result, Mapping) else result
+    several = isinstance(members, list | tuple)
+    if result is None or (several and not members):
+        return table([], caption)
+    first = members[0] if several and members else result
+    if any(kind.__module__.startswith(STUDIES) for kind in type(first).__mro__):
+        import_module("kokoro_nb.reporting.study_drawings")
+    return drawn_together(first, result, label, caption) if several else drawn(result, label, caption)
+
+
+def without_failures(result: Any) -> tuple[Any, list[dict[str, Any]]]:
+    """Return `result` without what failed or is absent in it, and a row for each of these."""
+    from kokoro_nb.backends.base import Failure
+    from kokoro_nb.reporting.drawings import is_plain
+
+    if isinstance(result, Failure):
+        return None, [result.as_dict()]
+    listed = isinstance(result, list | tuple)
+    members: Any = result.items() if isinstance(result, Mapping) else enumerate(result) if listed else ()
+    failed = [pair for pair in members if pair[1] is None or isinstance(pair[1], Failure)]
+    if not failed or (isinstance(result, Mapping) and all(map(is_plain, result.values()))):
+        return result, []
+    names = {name for name, _ in failed}
+    rows = [{"name": name} | ({"outcome": "absent"} if one is None else one.as_dict()) for name, one in failed]
+    if listed:
+        return [one for place, one in enumerate(result) if place not in names], rows
+    return {name: one for name, one in result.items() if name not in names}, rows

@@ -26,7 +26,7 @@ from kokoro_nb.reporting.run_outcome import (
     watched,
 )
 from kokoro_nb.reporting.runs import FILE, RunRecord, write_run
-from kokoro_nb.storage import file_digest
+from kokoro_nb.storage import checksums
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -211,6 +211,5 @@ def _end_of(folder: Path) -> RunOutcome:
 
 def _files_of(folder: Path) -> dict[str, str]:
     """Return what a run has left in its folder, but for its record and what is hidden: relative path -> SHA-256."""
-    found = (path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file())
-    names = [path.as_posix() for path in found if path.name != FILE and not path.parts[0].startswith(".")]
-    return {name: file_digest(folder / name) for name in names}
+    found = checksums(folder, (FILE,)).items()
+    return {name: about["sha256"] for name, about in found if not name.startswith(".")}

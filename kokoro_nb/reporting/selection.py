@@ -53,7 +53,10 @@ def find_notebooks(selection: Sequence[str] = (), folder: str | Path | None = No
         If there are none, one that is selected is not there, or a number or name fits several.
     """
     try:
-        found = _numbered(notebooks_folder() if folder is None else Path(folder))
+        place = notebooks_folder() if folder is None else Path(folder)
+        found = sorted(place.glob(PATTERN))
+        if not found:
+            raise InputError(f"{place} holds no notebook named like 01_name.ipynb; check the folder.")
     except InputError:
         if not selection:
             raise
@@ -87,13 +90,6 @@ def notebook_names(selection: Sequence[str] = ()) -> set[str]:
         return here | {path.stem for path in find_notebooks()}
     except InputError:
         return here
-
-
-def _numbered(folder: Path) -> list[Path]:
-    found = sorted(folder.glob(PATTERN))
-    if not found:
-        raise InputError(f"{folder} holds no notebook named like 01_name.ipynb; check the folder.")
-    return found
 
 
 def _number(path: Path) -> str:

@@ -72,15 +72,15 @@ def legend_above(axes: "Axes", handles: "Sequence[Artist]") -> None:
         line.set_linewidth(2.5)
 
 
-def compact(value: float, digits: int = 2) -> str:
-    """Return `value` to so many digits, short enough for a label.
+def compact(value: float) -> str:
+    """Return `value` to two digits, short enough for a label.
 
     >>> compact(1.25e-07), compact(-250000.0), compact(0.032), compact(float("-inf")), compact(float("nan"))
     ('1.2e−7', '−2.5e5', '0.032', '−∞', 'NaN')
     """
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "∞" if value > 0 else "−∞"
-    text = re.sub(r"e([+-])0?", r"e\1", f"{value:.{digits}g}")
+    text = re.sub(r"e([+-])0?", r"e\1", f"{value:.2g}")
     return text.replace("e+", "e").replace("-", "−")
 
 

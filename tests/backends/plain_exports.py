@@ -119,7 +119,6 @@ def core_ml(folder):
             "coreml": ct.convert(program, skip_model_load=True),
             "coreml-float32": ct.convert(program, skip_model_load=True, compute_precision=ct.precision.FLOAT32),
             "coreml-trace": ct.convert(traced, inputs=types, skip_model_load=True),
-            "iOS17": ct.convert(program, skip_model_load=True, minimum_deployment_target=ct.target.iOS17),
         }
         for kind, model in made.items():
             model.save(f"{folder}/{name}-{kind}.mlpackage")

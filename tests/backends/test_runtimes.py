@@ -1,5 +1,6 @@
 """What is particular to one runtime; what they share is in test_contract.py."""
 
+import re
 import sys
 from dataclasses import replace
 
@@ -8,8 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from kokoro_nb.backends import BACKENDS, backend
-from kokoro_nb.backends.artefacts import FileBackend
+from kokoro_nb.backends import backend
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.faults import Fault, plant
 from tests.backends.small import Layers, Of, present
@@ -42,17 +42,23 @@ def test_what_onnx_runtime_gave_does_not_keep_its_memory(tmp_path):
     assert program.trace(X).outputs["output"].flags.owndata
 
 
-@pytest.mark.parametrize(
-    ("name", "package"), [("onnxruntime", "onnxruntime"), ("executorch-xnnpack", "executorch.exir")]
-)
-def test_a_runtime_that_is_not_installed_says_so_and_its_export_is_a_record(name, package, tmp_path, monkeypatch):
-    present(name)
-    monkeypatch.setitem(sys.modules, package, None)  # importing it now raises ImportError
-    backend = BACKENDS[name]
-    assert isinstance(backend, FileBackend)
-    assert "cannot be used here" in backend.available()
-    if name.startswith("executorch"):
-        failure = backend.export(Layers(nn.Conv1d(3, 200, 3)), X, tmp_path)
+MODULE_OF = {
+    "onnxruntime": "onnxruntime",
+    "executorch-xnnpack": "executorch.exir",
+    "coreml": "coremltools",
+    "tvm": "tvm",
+}
+
+
+@pytest.mark.parametrize("name", MODULE_OF)
+def test_a_runtime_that_is_not_installed_says_so_and_its_export_is_a_record(name, tmp_path, monkeypatch):
+    backend, exported = present(name), export_program(Layers(nn.Conv1d(3, 200, 3)), X)
+    for loaded in [one for one in sys.modules if one.startswith("tvm.") and name == "tvm"]:
+        monkeypatch.delitem(sys.modules, loaded)
+    monkeypatch.setitem(sys.modules, MODULE_OF[name], None)  # importing it now raises ImportError
+    assert re.search(r"cannot be used here .*install it with pip install 'kokoro_nb\[\w+\]'", backend.available())
+    if name != "onnxruntime":  # which PyTorch's exporter does without
+        failure = backend.export(exported, X, tmp_path)
         assert (failure.rung, failure.error) == ("lowered", "ModuleNotFoundError")
 
 

@@ -95,7 +95,7 @@ def test_the_first_page_has_one_card_for_exports_that_fail_alike(tmp_path):
     ]
     rows.insert(0, described(sick(), "The norm"))
     findings = [Finding("diagnosis", "fail", "x", "w", diagnosis=row) for row in rows]
-    cards = _first_cards(wrong_exports(findings, "01_x", tmp_path))
+    cards = _first_cards(wrong_exports(findings, "01_x", tmp_path, tmp_path))
     assert [name in text for name, text in zip(("The whole", "Another", "The norm"), cards, strict=True)] == [True] * 3
     assert "The same error in 1 more." in cards[0]
 
@@ -110,4 +110,4 @@ def test_what_others_wrote_is_escaped_or_refused(tmp_path):
     for change in ({"culprits": 3}, {"remedies": [1]}, {"output": {"finite (%)": "many"}}, {"failure": "x"}):
         finding = Finding("diagnosis", "fail", "x", "w", diagnosis={**row, **change})
         with pytest.raises(InputError, match="cannot be shown"):
-            wrong_exports([finding], "01_x", tmp_path)
+            wrong_exports([finding], "01_x", tmp_path, tmp_path)

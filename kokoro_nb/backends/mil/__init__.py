@@ -6,7 +6,7 @@ from typing import Any
 
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.coreml.coreml_private import read_program
-from kokoro_nb.errors import InputError
+from kokoro_nb.errors import InputError, one_line
 
 WEIGHTS = Path("Data") / "com.apple.CoreML" / "weights"
 
@@ -50,7 +50,7 @@ def load_program(path: str | Path) -> SavedProgram:
             program = read_program(spec, str(path / WEIGHTS))
             program.functions[spec.description.defaultFunctionName or "main"]
     except Exception as error:
-        raise InputError(f"The program of {path} cannot be read ({_first_line(error)}); export it again.") from error
+        raise InputError(f"The program of {path} cannot be read ({one_line(error)}); export it again.") from error
     return SavedProgram(path, spec, program)
 
 
@@ -70,13 +70,9 @@ def _spec(path: Path) -> Any:
 
             spec = ct.utils.load_spec(str(path))
     except Exception as error:
-        raise InputError(f"The Core ML package {path} is damaged ({_first_line(error)}); export it again.") from error
+        raise InputError(f"The Core ML package {path} is damaged ({one_line(error)}); export it again.") from error
     kind = spec.WhichOneof("Type")
     if kind != "mlProgram":
         held = f"a Core ML model of kind {kind or 'none'}, not an ML program"
         raise InputError(f"{path} holds {held}; convert it to an mlprogram.")
     return spec
-
-
-def _first_line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

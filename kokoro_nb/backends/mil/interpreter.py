@@ -33,8 +33,6 @@ class Interpreter:
         `SavedProgram.program`, or one that was never saved.
     arithmetic : Arithmetic
         What numbers are computed and stored in.
-    seed : int
-        For random operators without a seed of their own; they begin anew with it in every run.
     function : str
         Name of the function.
 
@@ -43,7 +41,8 @@ class Interpreter:
     inputs, outputs, states : tuple of str
         Their names, in order.
     unseeded : tuple of str
-        Random operators without a seed of their own, of which no two runtimes draw the same. A warning names them.
+        Random operators without a seed of their own, of which no two runtimes draw the same. A warning names them. Here
+        they begin anew in every run.
 
     Raises
     ------
@@ -51,8 +50,8 @@ class Interpreter:
         If an operator is of a type that cannot be executed.
     """
 
-    def __init__(self, program: Any, arithmetic: Arithmetic = FLOAT32, seed: int = 0, function: str = "main"):
-        self.arithmetic, self.seed = arithmetic, seed
+    def __init__(self, program: Any, arithmetic: Arithmetic = FLOAT32, function: str = "main"):
+        self.arithmetic = arithmetic
         self._function = program.functions[function]
         self._plan = ExecutionPlan()
         self._plan.add(self._function)
@@ -75,13 +74,8 @@ class Interpreter:
                 stacklevel=2,
             )
 
-    def run(
-        self,
-        inputs: Mapping[str, np.ndarray],
-        observe: Observer | None = None,
-        state: dict[str, np.ndarray] | None = None,
-    ) -> dict[str, np.ndarray]:
-        """Execute the function once.
+    def run(self, inputs: Mapping[str, np.ndarray], observe: Observer | None = None) -> dict[str, np.ndarray]:
+        """Execute the function once; all states begin as zeros.
 
         Parameters
         ----------
@@ -92,8 +86,6 @@ class Interpreter:
             Called as ``observe(type, name, inputs, outputs)`` after each operator, those of nested programs included,
             constants not: its type, the name of the operation, and its values by name, as read-only arrays in the dtype
             in which they are stored; a state is shown as its content afterwards.
-        state : dict, optional
-            Array of each state by its name; what the program writes is put there. Without it all states begin as zeros.
 
         Returns
         -------
@@ -103,14 +95,12 @@ class Interpreter:
         Raises
         ------
         InputError
-            If the inputs or states are not those of the program, or an index in it is out of range.
+            If the inputs are not those of the program, or an index in it is out of range.
         """
-        contents = {name: StateContent(self._content(name, state)) for name in self.states}
+        contents = {name: StateContent(self._content(name)) for name in self.states}
         values = {self._function.inputs[name]: value for name, value in {**contents, **self._checked(inputs)}.items()}
         with torch.no_grad():
-            results = self._run(self._function, values, observe, torch.Generator().manual_seed(self.seed))
-        if state is not None:
-            state.update({name: np.array(content.content.numpy()) for name, content in contents.items()})
+            results = self._run(self._function, values, observe, torch.Generator().manual_seed(0))
         return {name: np.array(result.numpy()) for name, result in zip(self.outputs, results, strict=True)}
 
     def alone(self, operation: Any, inputs: Mapping[str, Any]) -> list[np.ndarray] | None:
@@ -228,14 +218,10 @@ class Interpreter:
             raise InputError(f"Input '{name}' is {kinds}; convert it.")
         return self.arithmetic.stored(tensor, declared)
 
-    def _content(self, name: str, state: Mapping[str, np.ndarray] | None) -> Any:
+    def _content(self, name: str) -> Any:
         wrapped = self._function.inputs[name].sym_type.wrapped_type()
-        declared, shape = torch_dtype(wrapped.get_primitive()), tuple(wrapped.get_shape())
-        if state is None:
-            return self.arithmetic.stored(torch.zeros(shape, dtype=declared), declared)
-        if name not in state or state[name].shape != shape:
-            raise InputError(f"State '{name}' is missing, or not of shape {shape}; the program keeps {self.states}.")
-        return self.arithmetic.stored(torch.tensor(state[name]), declared)
+        declared = torch_dtype(wrapped.get_primitive())
+        return self.arithmetic.stored(torch.zeros(tuple(wrapped.get_shape()), dtype=declared), declared)
 
 
 def _tensor(value: np.ndarray) -> torch.Tensor:

@@ -12,11 +12,12 @@ from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.delivery.clients.kokoro_coreml_client import SEED, Room
 from kokoro_nb.delivery.clients.speech_program import NoiseChoice, exported_program
 from kokoro_nb.delivery.clients.staged_programs import exported_packages, exported_pair
+from kokoro_nb.delivery.contract import as_delivered
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import STYLE, full_config
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.voices import load_voice
-from kokoro_nb.storage import atomic, checksum, checksums, read_json, write_json
+from kokoro_nb.storage import atomic, checksums, read_json, write_json
 
 FILE = "delivery.json"
 SCHEMA = 1
@@ -197,18 +198,12 @@ def read_delivery(folder: str | Path) -> ClientDelivery:
         raise InputError(f"{path} is no delivery of schema {SCHEMA}; deliver the folder again.")
     try:
         made = ClientDelivery(**{**about, "voices": tuple(about["voices"])})
-        changed = [name for name, said in made.files.items() if not as_delivered(Path(folder), name, said)]
+        changed = [name for name, said in made.files.items() if not as_delivered(folder, name, said)]
     except (TypeError, KeyError, AttributeError) as error:
         raise InputError(f"{path} is no delivery ({error}); deliver the folder again.") from error
     if changed:
         raise InputError(f"{', '.join(changed)} in {folder} is not as it was delivered; deliver it again.")
     return made
-
-
-def as_delivered(folder: Path, name: str, said: dict[str, Any]) -> bool:
-    """Say whether a file of a folder has the size and the SHA-256 that are told of it."""
-    path = (folder / name).resolve()
-    return path.is_relative_to(folder.resolve()) and path.is_file() and checksum(path) == said
 
 
 def _name(voice: str) -> str:

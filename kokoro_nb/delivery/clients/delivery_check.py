@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.delivery.clients.client_contract import ClientContract, ContractDeviation, Signature, TensorRule
-from kokoro_nb.delivery.clients.client_delivery import FILE, as_delivered
+from kokoro_nb.delivery.clients.client_delivery import FILE
 from kokoro_nb.delivery.clients.client_folder import ROW_BYTES, symbol_ids, voice_tables
 from kokoro_nb.delivery.clients.hosts import OnnxHost
 from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.delivery.clients.signal_check import TEXT, check_behaviour, onnx_level, style_row
 from kokoro_nb.delivery.clients.staged_check import check_packages, check_pair
+from kokoro_nb.delivery.contract import as_delivered
 from kokoro_nb.errors import InputError
 
 
@@ -27,13 +28,6 @@ def check_files(root: Path, rules: ClientContract) -> Iterator[ContractDeviation
     for name in _changed_files(root):
         found = "another" if (root / name).is_file() else "none"
         yield ContractDeviation("checksum", name, f"the file that {FILE} tells of", found)
-
-
-def check_told(model: Any, path: str, rules: ClientContract, root: Path) -> Iterator[ContractDeviation]:
-    """Yield what deviates in the metadata of an ONNX program, and in the table of symbols beside it."""
-    metadata = {entry.key: entry.value for entry in model.metadata_props}
-    yield from _metadata(metadata, path, rules, root)
-    yield from _symbols(model, metadata, path, rules, root)
 
 
 def _changed_files(root: Path) -> list[str]:
@@ -87,9 +81,7 @@ def _metadata(metadata: Mapping[str, str], path: str, rules: ClientContract, roo
             yield ContractDeviation("voices count", rules.voices.path, f"{wanted} bytes as the metadata say", str(size))
 
 
-def _symbols(
-    model: Any, metadata: Mapping[str, str], path: str, rules: ClientContract, root: Path
-) -> Iterator[ContractDeviation]:
+def _symbols(model: Any, metadata: Mapping[str, str], root: Path) -> Iterator[ContractDeviation]:
     try:
         table = symbol_ids(root, metadata)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
@@ -143,7 +135,8 @@ def check_onnx(root: Path, path: str, signature: Signature, rules: ClientContrac
         yield ContractDeviation("weights missing", path, "files beside it", f"no {missing[0]}")
         return
     found = [*_form(model, path, rules), *_signature(model, path, signature, rules)]
-    found += check_told(model, path, rules, root)
+    metadata = {entry.key: entry.value for entry in model.metadata_props}
+    found += [*_metadata(metadata, path, rules, root), *_symbols(model, metadata, root)]
     drawn = [node.op_type for node in model.graph.node if node.op_type in DRAWS]
     if drawn:
         kinds = f"{len(drawn)} of {', '.join(sorted(set(drawn)))}"

@@ -270,9 +270,9 @@ _HOSTS: dict[str, type[ClientHost]] = {
 }
 
 
-def host(folder: str | Path, rules: ClientContract, program: str = "") -> ClientHost:
+def host(folder: str | Path, rules: ClientContract) -> ClientHost:
     """Return what speaks from a folder as a client does: see `ClientHost`."""
-    return _HOSTS.get(rules.client, OnnxHost)(folder, rules, program)
+    return _HOSTS.get(rules.client, OnnxHost)(folder, rules)
 
 
 def imitate(client: str, folder: str | Path, requests: Sequence[Request]) -> list[np.ndarray]:

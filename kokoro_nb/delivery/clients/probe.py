@@ -183,8 +183,8 @@ class ProbeReading:
         return [{"what": name, "as fed": value} for name, value in said.items()]
 
 
-def write_probe(client: str, folder: str | Path, voices: int = 2, force: bool = False) -> ClientContract:
-    """Write the probe delivery of a client.
+def write_probe(client: str, folder: str | Path, force: bool = False) -> ClientContract:
+    """Write the probe delivery of a client, with the voices ``probe_0`` and ``probe_1``.
 
     Parameters
     ----------
@@ -192,8 +192,6 @@ def write_probe(client: str, folder: str | Path, voices: int = 2, force: bool = 
         See `known_clients.contract`.
     folder : path
         Absent or empty, unless `force` is given.
-    voices : int
-        How many there are, named ``probe_0``, ``probe_1`` ...
 
     Raises
     ------
@@ -202,7 +200,7 @@ def write_probe(client: str, folder: str | Path, voices: int = 2, force: bool = 
     """
     rules = contract(client)
     require_free(Path(folder), force)
-    names = {f"probe_{number}": np.zeros((510, 256), np.float32) for number in range(voices)}
+    names = {f"probe_{number}": np.zeros((510, 256), np.float32) for number in range(2)}
     material = ProbeMaterial(probe_program(rules), {"vocab": full_config()["vocab"]}, names, "float32", WORDS)
     with atomic(folder) as draft:
         write_client(material, rules, draft)

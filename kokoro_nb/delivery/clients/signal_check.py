@@ -12,6 +12,7 @@ from kokoro_nb.delivery.clients import fluidaudio_client, kokoro_coreml_client
 from kokoro_nb.delivery.clients.client_contract import ContractDeviation
 from kokoro_nb.delivery.clients.hosts import ClientHost, ClientUtterance
 from kokoro_nb.delivery.clients.programs import OnnxSession
+from kokoro_nb.errors import one_line
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
 
 BINS, HOP, WINDOW = 11, 5, 20
@@ -204,7 +205,7 @@ def check_behaviour(
         short = host.speak(SHORT, style_row())
     except Exception as error:  # a runtime's errors have no common class
         counts = " and ".join(str(len(ids) - 2) for ids in (SHORT, TEXT))
-        return [ContractDeviation("does not run", first, f"audio for texts of {counts} ids", first_line(error))], None
+        return [ContractDeviation("does not run", first, f"audio for texts of {counts} ids", one_line(error))], None
     found = []
     wrong = [one for one in (said, short) if len(one.audio) != SAMPLES_PER_FRAME * one.frames]
     if wrong:
@@ -230,8 +231,3 @@ def check_behaviour(
 
 def _lasting(said: ClientUtterance) -> int:
     return len(said.audio) if said.durations is None else int(said.durations.sum())
-
-
-def first_line(error: Exception) -> str:
-    """Return the beginning of what an error says."""
-    return (str(error).splitlines() or [type(error).__name__])[0][:160]

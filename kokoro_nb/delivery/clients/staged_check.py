@@ -12,8 +12,8 @@ from kokoro_nb.delivery.clients.known_clients import PREDICTOR, SYNTHESIZER
 from kokoro_nb.delivery.clients.kokoro_coreml_client import SECONDS, TOKENS, durations, frame_stages
 from kokoro_nb.delivery.clients.model_schema import METHOD, schema_faults
 from kokoro_nb.delivery.clients.programs import KINDS, PteProgram, StageProgram
-from kokoro_nb.delivery.clients.signal_check import SHORT, check_behaviour, check_stages, first_line, style_row
-from kokoro_nb.errors import InputError
+from kokoro_nb.delivery.clients.signal_check import SHORT, check_behaviour, check_stages, style_row
+from kokoro_nb.errors import InputError, one_line
 
 _FATAL = ("program missing", "program unreadable", "input name", "output name", "input shape")
 
@@ -27,7 +27,7 @@ def check_packages(root: Path, rules: ClientContract) -> Iterator[ContractDeviat
         try:
             stage = StageProgram(root / name)
         except InputError as error:
-            found.append(ContractDeviation("program unreadable", name, "a Core ML program", first_line(error)))
+            found.append(ContractDeviation("program unreadable", name, "a Core ML program", one_line(error)))
             continue
         declared = {feature.name: feature.type.multiArrayType for feature in stage.description.input}
         given = {feature.name for feature in stage.description.output}
@@ -97,7 +97,7 @@ def check_pair(root: Path, rules: ClientContract) -> Iterator[ContractDeviation]
         try:
             loaded[name] = PteProgram(root / name)
         except InputError as error:
-            yield ContractDeviation("program unreadable", name, "an ExecuTorch program", first_line(error))
+            yield ContractDeviation("program unreadable", name, "an ExecuTorch program", one_line(error))
             continue
         schema = loaded[name].schema()
         if schema is None:
@@ -117,7 +117,7 @@ def _durations(root: Path, rules: ClientContract) -> Iterator[ContractDeviation]
     try:
         _, mask, *made = speaker.predict(SHORT, style_row())
     except InputError as error:
-        yield ContractDeviation("does not run", PREDICTOR, f"durations for {len(SHORT)} tokens", first_line(error))
+        yield ContractDeviation("does not run", PREDICTOR, f"durations for {len(SHORT)} tokens", one_line(error))
         return
     found = list(_outputs(made, PREDICTOR, rules.programs[PREDICTOR][1]))
     yield from found

@@ -4,28 +4,23 @@ What a notebook shows is complete without a script: the players stand one below 
 of them that switches between the versions where it stands, and draws their waveforms.
 """
 
+import base64
+import io
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kokoro_nb.errors import InputError
+from kokoro_nb.listening import spectrum
 from kokoro_nb.listening.waveform import finite_fraction, percent, rms_ratio_db
 from kokoro_nb.markup import Fragment, number, resource
-from kokoro_nb.reporting.embedded import (
-    FLOOR_DB,
-    MELS,
-    NOT_FINITE,
-    envelope,
-    level,
-    mono,
-    sound_element,
-    spectrograms,
-)
 from kokoro_nb.reporting.fragments import rendered
+from kokoro_nb.reporting.style import NAN_MARK, encode_png
 
 MARK = "knb-versions"
 HOP = 128  # samples between frames of short audio
@@ -33,6 +28,12 @@ COLUMNS = 1000  # frames at most: a page is not wider
 BLOCKS = 6000  # of an envelope at most: 12 kB before base64
 STEP = 2.0**-15  # of 16 bits
 PARTS = ("basics", "view", "sound", "drawing", "lanes", "version", "bar", "ruler", "input", "player", "start")
+MELS = 80
+N_FFT = 1024
+FLOOR_DB = -80.0
+SHADES = 64  # of the colour map: 1.3 dB each over 80 dB, a third fewer bytes than 256
+BROKEN = -128
+NOT_FINITE = '<span class="knb-chip knb-fail">not finite</span> '
 Floats = NDArray[np.float64]
 
 
@@ -149,3 +150,177 @@ def _broken(y: Floats, sr: int) -> str:
     first = int(np.argmin(np.isfinite(y)))
     share = percent(1 - finite_fraction(y))
     return f"not playable: {share} of the samples are not finite, the first at {first / sr:.4f} s, sample {first:,}"
+
+
+@dataclass(frozen=True)
+class Spectrograms:
+    """Mel spectrograms of several versions on one scale, as PNG.
+
+    Attributes
+    ----------
+    images : mapping of str to str
+        PNG of each version in base64, one pixel per mel band and frame.
+    columns : int
+        How many frames each has.
+    top_db : float
+        Upper end of the scale in dB re what `about` names; the lower end is `FLOOR_DB`.
+    about : str
+        What 0 dB is, in words.
+    legend : str
+        PNG, in base64, of the colours from the lower end to the upper.
+    """
+
+    images: Mapping[str, str]
+    columns: int
+    top_db: float
+    about: str
+    legend: str
+
+
+def spectrograms(samples: Mapping[str, Floats], reference: str, sr: int, hop: int) -> Spectrograms:
+    """Draw the log-mel spectrogram of every version in the same colours.
+
+    0 dB is the largest power in the reference. Where it is silent or nowhere finite, it is the largest of all versions,
+    and where all are, a power of 1; the scale reaches up to a version that is louder. Frames that touch a sample which
+    is not finite are hatched.
+
+    Parameters
+    ----------
+    samples : mapping of str to numpy.ndarray, shape (n,), float64
+        The versions; full scale 1.
+    reference : str
+        Name of the one that the levels refer to.
+    sr : int
+        Sample rate in Hz.
+    hop : int
+        Samples from one frame to the next; frame ``t`` is centred at sample ``t * hop``.
+    """
+    powers = {name: spectrum.mel_spectrogram(y, sr, N_FFT, hop, MELS) for name, y in samples.items()}
+    maximum, about = _loudest(powers[reference]), f"the loudest of {reference}"
+    if not maximum > 0:
+        maximum, about = max(map(_loudest, powers.values())), "the loudest of all"
+    if not maximum > 0:
+        maximum, about = 1.0, "a power of 1"
+    levels = {name: spectrum.floored_db(power, maximum, FLOOR_DB) for name, power in powers.items()}
+    top = max(0.0, *(float(level[np.isfinite(level)].max(initial=0.0)) for level in levels.values()))
+    images = {name: _png(_shades(level, top)) for name, level in levels.items()}
+    return Spectrograms(images, powers[reference].shape[1], top, about, _png(np.arange(SHADES)[None]))
+
+
+def _loudest(power: Floats) -> float:
+    return float(power[np.isfinite(power)].max(initial=0.0))
+
+
+def _shades(level: Floats, top: float) -> NDArray[np.int_]:
+    """Return the colour of each pixel, the highest band first; what is not finite in two colours, as stripes."""
+    scaled = (level - FLOOR_DB) / (top - FLOOR_DB) * (SHADES - 1)
+    row, column = np.indices(level.shape)
+    stripes = SHADES + ((row + 2 * column) % 8 < 3)
+    return np.where(np.isfinite(scaled), np.rint(scaled), stripes)[::-1].astype(int)
+
+
+def _png(shades: NDArray[np.int_]) -> str:
+    import matplotlib
+    from matplotlib.colors import to_rgb
+
+    colours = matplotlib.colormaps["magma"](np.linspace(0, 1, SHADES))[:, :3]
+    marks = [to_rgb(NAN_MARK["facecolor"]), to_rgb(NAN_MARK["edgecolor"])]
+    palette = np.rint(255 * np.vstack([colours, marks])).astype(np.uint8)
+    return encode_png(shades.astype(np.uint8), palette)
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """The smallest and the largest value of every block of a signal, in steps of 1/127 of its peak.
+
+    Attributes
+    ----------
+    values : numpy.ndarray, shape (2 * blocks,), int8
+        Smallest and largest of the first block, of the second...; `BROKEN` for a block in which anything is not finite.
+    block : int
+        Samples in a block; the last may be shorter.
+    peak : float
+        The largest finite magnitude, full scale 1: what 127 stands for.
+    finite : float
+        Fraction of the samples that are finite.
+    """
+
+    values: NDArray[np.int8]
+    block: int
+    peak: float
+    finite: float
+
+    @property
+    def text(self) -> str:
+        """The values as base64."""
+        return base64.b64encode(self.values.tobytes()).decode()
+
+    @property
+    def silent(self) -> bool:
+        """Whether all of the signal is 0."""
+        return not self.peak and self.finite == 1
+
+    @property
+    def extent(self) -> str:
+        """How large the signal is, in words."""
+        if not self.finite:
+            return "nowhere finite"
+        size = f"at most {number(self.peak)}" if self.peak else "exactly 0"
+        return size if self.finite == 1 else f"{size} where it is finite"
+
+
+def envelope(y: Floats, blocks: int) -> Envelope:
+    """Return the envelope of `y`, shape (n,), float64, in at most so many blocks of equal length."""
+    block = math.ceil(y.size / blocks)
+    starts = np.arange(0, y.size, block)
+    peak = float(np.abs(y[np.isfinite(y)]).max(initial=0.0))
+    edges = np.stack([np.minimum.reduceat(y, starts), np.maximum.reduceat(y, starts)], axis=1)
+    whole = np.isfinite(edges).all(axis=1, keepdims=True)  # both carry a NaN or an infinity on
+    scaled = np.divide(127 * edges, peak or 1.0, where=whole, out=np.full_like(edges, BROKEN))
+    return Envelope(np.rint(scaled).astype(np.int8).reshape(-1), block, peak, finite_fraction(y))
+
+
+def mono(y: Any, sr: int) -> np.ndarray:
+    """Return `y` as a NumPy array after checking that it is one channel of real floating-point audio.
+
+    Parameters
+    ----------
+    y : array or torch.Tensor, shape=(samples,)
+        Audio; axes of length 1 are dropped. NaN and infinity are kept.
+    sr : int
+        Sampling rate in Hz.
+
+    Raises
+    ------
+    InputError
+        If it has several channels, no samples or another dtype, or `sr` is no positive whole number.
+    """
+    y = np.squeeze(np.asarray(y.detach().cpu() if hasattr(y, "detach") else y))
+    y = y.reshape(1) if y.ndim == 0 else y
+    if y.ndim != 1 or not y.size:
+        raise InputError(f"A player takes one channel of audio, shape (samples,); this has shape {y.shape}.")
+    if y.dtype.kind != "f":
+        raise InputError(f"A player takes floating-point audio, full scale at 1; this is {y.dtype}.")
+    if isinstance(sr, bool) or int(sr) != sr or sr <= 0:
+        raise InputError(f"The sampling rate must be a positive whole number of Hz, not {sr!r}.")
+    return y
+
+
+def level(peak: float) -> str:
+    """Return a peak in words, full scale being 1.
+
+    >>> level(0.5), level(0.0)
+    ('peak 0.5 (-6.0 dBFS)', 'peak 0 (digital silence)')
+    """
+    return f"peak {number(peak)}" + (f" ({20 * np.log10(peak):.1f} dBFS)" if peak > 0 else " (digital silence)")
+
+
+def sound_element(label: str, y: np.ndarray, sr: int) -> str:
+    """Return an audio element with `y`, shape (samples,), finite and within full scale, as 16-bit FLAC in it."""
+    import soundfile
+
+    buffer = io.BytesIO()
+    soundfile.write(buffer, y, int(sr), format="FLAC", subtype="PCM_16")
+    sound = base64.b64encode(buffer.getvalue()).decode()
+    source = f"data:audio/flac;base64,{sound}"
+    return f'<audio controls preload="metadata" aria-label="{escape(label)}" src="{source}"></audio>'

@@ -177,13 +177,6 @@ def test_elsewhere_loading_says_where_it_would_run(coreml, tmp_path, monkeypatch
         coreml.load(coreml.export(SINE, X, tmp_path))
 
 
-def test_without_coremltools_it_says_so_and_the_export_is_a_record(coreml, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "coremltools", None)  # importing it now raises ImportError
-    assert "cannot be used here" in coreml.available()
-    failure = coreml.export(SINE, X, tmp_path)
-    assert (failure.rung, failure.error) == ("lowered", "ModuleNotFoundError")
-
-
 def test_inputs_are_cast_without_a_word(coreml, spec_of, tmp_path):
     made = coreml.export(Names(), INPUTS, tmp_path)
     found = interface(spec_of(made), made)

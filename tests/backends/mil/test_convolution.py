@@ -124,8 +124,4 @@ CASES |= {
         _pool(IMAGE, [2, 3], lambda x: _mean(x, (2, 3), stride=(2, 1)), strides=[2, 1]),
         _pool(VOLUME, [2, 1, 2], lambda x: _mean(x, (2, 1, 2))),
     ],
-    "l2_pool": [
-        _pool(LINE, [3], lambda x: torch.sqrt(3 * _mean(x * x, 3))),
-        _pool(IMAGE, [2, 3], lambda x: torch.sqrt(6 * _mean(x * x, (2, 3), stride=2)), strides=[2, 2]),
-    ],
 }

@@ -84,16 +84,10 @@ def _case(inputs, expected, **more):
     return {"inputs": inputs, "expected": expected, "strict": 0.03, **more}
 
 
-def _peeping(projected, recurrent, bias, h, c, peephole=PEEP, squash=torch.tanh, out=torch.tanh):
-    """Run the LSTM of NeuralNetwork.proto: the cell state is seen by the gates, the new one by the output gate."""
-    pi, pf, po = torch.tensor(peephole).double().chunk(3)
+def _relu_and_linear(projected, recurrent, bias, h, c):
     i, f, o, z = (projected + recurrent + bias).chunk(4, -1)
-    new = torch.sigmoid(f + pf * c) * c + torch.sigmoid(i + pi * c) * squash(z)
-    return torch.sigmoid(o + po * new) * out(new), new
-
-
-def _relu_and_linear(*step):
-    return _peeping(*step, peephole=0 * PEEP, squash=torch.relu, out=lambda x: x)
+    new = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.relu(z)
+    return torch.sigmoid(o) * new, new
 
 
 def _gru(projected, recurrent, bias, h):
@@ -116,7 +110,6 @@ CASES = {
         _lstm(ONE_WAY, _without_bias(WEIGHTS)),
         _lstm(TWO_WAYS, WEIGHTS | BACK, "bidirectional"),
         _lstm(TWO_WAYS, _without_bias(WEIGHTS | BACK), "bidirectional", False),
-        _written_out(ONE_WAY, WEIGHTS, _peeping, peephole=PEEP),
         _written_out(ONE_WAY, WEIGHTS, _relu_and_linear, cell_activation="relu", activation="linear", half=False),
         _lstm({**ONE_WAY, "x": HOLED}, WEIGHTS, half=False),
     ],
@@ -133,6 +126,7 @@ CASES = {
     ("kind", "constants", "sentence"),
     [
         ("lstm", {"clip": 1.0}, "lstm 'result' is clipped, and MIL does not say where"),
+        ("lstm", {"peephole": PEEP}, "lstm 'result' has a peephole"),
         ("lstm", {"activation": "hard_sigmoid"}, "the activation hard_sigmoid, whose parameters MIL does not give"),
         ("gru", {"reset_after": True}, "gru 'result' has reset_after or input_bias"),
     ],

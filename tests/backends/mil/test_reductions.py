@@ -47,6 +47,9 @@ WRITTEN = {"data": np.array([2048.0], "float16"), "indices": np.zeros(3, "int32"
     ("kind", "inputs", "constants", "strict", "wide"),
     [
         ("reduce_sum", ONES, {"axes": [1]}, 2048.0, 3000.0),
+        ("linear", ONES, {"weight": ONES}, 2048.0, 3000.0),
+        ("conv", ONES[None], {"weight": ONES[None]}, 2048.0, 3000.0),
+        ("conv_transpose", ONES[..., None], {"weight": ONES.reshape(3000, 1, 1)}, 2048.0, 3000.0),
         ("cumsum", ONES, {"axis": 1}, 2048.0, 3000.0),
         ("scatter", WRITTEN, {"mode": "add"}, 2048.0, 2052.0),  # 2051 is no float16
         ("reduce_sum", LOUD, {"axes": [1]}, np.inf, np.inf),

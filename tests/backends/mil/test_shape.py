@@ -1,4 +1,4 @@
-"""Operators that arrange elements anew."""
+"""Operators that arrange elements anew, and interpolation against torch's."""
 
 import numpy as np
 import pytest
@@ -34,19 +34,9 @@ CASES = {
         # iOS 17 counts axes for 0 from the right: the last is 4, then 3, and 1 where there is none
         _case(X, shape=[0, 2, 0, 0], expected=X.reshape(1, 2, 3, 4)),
     ],
-    "reshape_like": [
-        _case(
-            {"x": X.reshape(6, 4), "ref_tensors": [np.zeros((2, 9, 3), "float32"), np.zeros((7, 2, 2, 3), "float32")]},
-            X.reshape(2, 2, 2, 3),
-            begins=(0, 1),
-            ends=(1, 0),
-            end_masks=(False, True),
-        )
-    ],
     "expand_dims": [_case(X, axes=axes) for axes in ([0], [1, -1], [-2, 0])],
     "squeeze": [_case(ONES), _case(ONES, axes=[-2, 0]), _case(ONES, X.reshape(2, 1, 12), axes=[0, 1])],
     "transpose": [_case(x, perm=perm) for x in (X, TRUTHS) for perm in ([2, 0, 1], [-1, 0, 1])],
-    "flatten2d": [_case(X, axis=axis) for axis in (1, 2, -1, -2)],
     "shape": [_case(X), _case(WHOLE[0])],
     "concat": [
         *(_case({"values": [x, x[:, :1]]}, axis=1) for x in (X, WHOLE, TRUTHS)),
@@ -70,9 +60,6 @@ CASES = {
         _case(X, _padded((3, 9), "replicate"), pad=[3, 9], mode="replicate"),
     ],
     "reverse": [_case(X), _case(X, axes=[0]), _case(WHOLE, axes=[-1, 0]), _case(TRUTHS, axes=[1])],
-    "reverse_sequence": [
-        _case({"x": X, "lengths": _ints(3, 1)}, np.stack([X[0, ::-1], X[1]]), seq_axis=1, batch_axis=0),
-    ],
     "fill": [
         _case({"shape": _ints(2, 3)}, np.full((2, 3), 1.5, "float32"), value=1.5),
         _case({"shape": _ints(4)}, np.full(4, True), value=True),
@@ -105,36 +92,61 @@ DEEP = np.arange(2 * 8 * 2 * 3, dtype="float32").reshape(2, 8, 2, 3)
 WIDE = np.arange(2 * 2 * 4 * 6, dtype="float32").reshape(2, 2, 4, 6)
 
 
-def _spread(x):
-    """Write depth_to_space out: channel (dy * 2 + dx) * 2 + c goes to channel c, dy down and dx to the right."""
-    y = np.zeros((2, 2, 4, 6), "float32")
-    for dy, dx, c in np.ndindex(2, 2, 2):
-        y[:, c, dy::2, dx::2] = x[:, (dy * 2 + dx) * 2 + c]
-    return y
-
-
-def _gathered(x):
-    y = np.zeros((2, 8, 2, 3), "float32")
-    for dy, dx, c in np.ndindex(2, 2, 2):
-        y[:, (dy * 2 + dx) * 2 + c] = x[:, c, dy::2, dx::2]
-    return y
-
-
-def _batched(x):
-    """Write space_to_batch out: the examples of place (dy, dx) of a block of 2 by 3 follow one another."""
-    padded = np.pad(x, [(0, 0), (0, 0), (1, 1), (0, 3)])
-    return np.concatenate([padded[:, :, dy::2, dx::3] for dy in range(2) for dx in range(3)])
-
-
-BLOCK, PADS = [2, 3], np.array([[1, 1], [0, 3]], "int32")
-
 CASES |= {
     "pixel_shuffle": [{"inputs": DEEP, "upscale_factor": 2, "expected": lambda x: F.pixel_shuffle(x, 2)}],
     "pixel_unshuffle": [
         {"inputs": WIDE, "downscale_factor": np.uint32(2), "expected": lambda x: F.pixel_unshuffle(x, 2)}
     ],
-    "depth_to_space": [{"inputs": DEEP, "block_size": 2, "expected": _spread(DEEP)}],
-    "space_to_depth": [{"inputs": WIDE, "block_size": 2, "expected": _gathered(WIDE)}],
-    "space_to_batch": [{"inputs": WIDE, "block_shape": BLOCK, "paddings": PADS, "expected": _batched(WIDE)}],
-    "batch_to_space": [{"inputs": _batched(WIDE), "block_shape": BLOCK, "crops": PADS, "expected": WIDE}],
 }
+
+
+IMAGE = np.random.default_rng(0).normal(size=(1, 2, 4, 6)).astype("float32")
+LINE = IMAGE[:, :, :, :1]
+LONG = np.random.default_rng(1).normal(size=(1, 3, 600, 1)).astype("float32")
+
+
+def _linear(size, corners=False):
+    return lambda x: F.interpolate(x, size=size, mode="bilinear", align_corners=corners)
+
+
+def _nearest(size):
+    return lambda x: F.interpolate(x, size=size, mode="nearest")
+
+
+def _up(x, height, width, expected, **more):
+    return {"inputs": x, "scale_factor_height": height, "scale_factor_width": width, "expected": expected, **more}
+
+
+def _column(*numbers):
+    return np.array(numbers, "float32").reshape(1, 1, -1, 1)
+
+
+HALVES = _column(0, 0.5, 1, 1.5, 2, 2).astype("float64")
+CASES |= {
+    "upsample_nearest_neighbor": [
+        _up(IMAGE, 2, 3, _nearest((8, 18))),
+        _up(IMAGE, 1.5, 0.5, _nearest((6, 3)), half=False),  # MIL has no float16 factors
+    ],
+    "upsample_bilinear": [
+        _up(IMAGE, 2, 3, _linear((8, 18), True), align_corners=True),
+        _up(IMAGE, 2, 3, _linear((8, 18)), align_corners=False),
+        _up(LINE, 300, 1, _linear((1200, 1)), align_corners=False),
+        # down by 300, as Kokoro's source does with its phase
+        _up(LONG, 1 / 300, 1.0, _linear((2, 1)), align_corners=False, half=False),
+        _up(IMAGE, 2, 1, _linear((8, 6)), align_corners=False, half_pixel_centers=True),
+        _up(_column(0, 1, 2), 2, 1, HALVES, align_corners=False, half_pixel_centers=False),
+    ],
+}
+
+
+def test_aligned_corners_and_half_pixel_centres_exclude_each_other(mil):
+    with pytest.raises(InputError, match="which exclude each other"):
+        mil.run("upsample_bilinear", IMAGE, align_corners=True, half_pixel_centers=True)
+
+
+def test_nan_goes_through(mil):
+    x = _column(0, 0, np.nan, 0)
+    (y,) = mil.run("upsample_bilinear", x, scale_factor_height=3, scale_factor_width=1, align_corners=False)
+    wanted = F.interpolate(torch.tensor(x), scale_factor=(3, 1), mode="bilinear").numpy()
+    np.testing.assert_array_equal(np.isnan(y), np.isnan(wanted))
+    assert np.isnan(y).any()

@@ -1,5 +1,4 @@
 import os
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -51,16 +50,6 @@ def test_a_refusal_says_at_which_node():
     with pytest.raises(ValueError, match="IndexPut") as caught:
         relax_module(export_program(Of(running), X).program)
     assert "(index_put.default) in the module" in caught.value.__notes__[0]
-
-
-def test_without_tvm_the_reason_is_given_and_the_export_is_a_record(tmp_path, monkeypatch):
-    exported = export_program(CONV, X)
-    for name in [name for name in sys.modules if name == "tvm" or name.startswith("tvm.")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "tvm", None)  # importing it now raises ImportError
-    assert "install it with pip install 'kokoro_nb[tvm]'" in Tvm("tvm").available()
-    failure = Tvm("tvm").export(exported, X, tmp_path)
-    assert (failure.rung, failure.error) == ("lowered", "ModuleNotFoundError")
 
 
 def test_without_a_linker_the_reason_is_given(monkeypatch):

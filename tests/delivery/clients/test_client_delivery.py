@@ -14,7 +14,7 @@ from kokoro_nb.__main__ import main
 from kokoro_nb.delivery.clients import client_delivery, client_programs
 from kokoro_nb.delivery.clients.acceptance import TappedAudio, accept, judged, read_tapped
 from kokoro_nb.delivery.clients.client_delivery import FILE, deliver_to, read_delivery
-from kokoro_nb.delivery.clients.client_folder import vocabulary
+from kokoro_nb.delivery.clients.client_folder import vocabulary, voice_tables
 from kokoro_nb.delivery.clients.client_programs import ClientEnded, Request, absence, speak_in
 from kokoro_nb.delivery.clients.hosts import imitate
 from kokoro_nb.delivery.clients.known_clients import CONTRACTS, contract
@@ -30,19 +30,6 @@ NAMES = [f"{rules.client}=={rules.versions}" for rules in CONTRACTS if rules.for
 def _program(folder):
     (path,) = folder.rglob("*.onnx")
     return path
-
-
-def _tables(folder, rules):
-    path = folder / rules.voices.path
-    if rules.voices.form == "npz":
-        return {name: table[:, 0] for name, table in np.load(path).items()}
-    if rules.voices.form == "raw of all":
-        every = np.fromfile(path, np.float32).reshape(-1, rules.voices.rows, 256)
-        return dict(zip(read_delivery(folder).voices, every, strict=True))
-    names = read_delivery(folder).voices
-    return {
-        name: np.fromfile(folder / rules.voices.path.format(voice=name), np.float32).reshape(-1, 256) for name in names
-    }
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -66,7 +53,8 @@ def test_a_delivery_has_what_the_contract_names(deliveries, name):
 @pytest.mark.parametrize("count", [1, 509, 510])
 def test_the_row_that_a_client_takes_is_the_one_of_pytorch(deliveries, voiced, name, count):
     rules = contract(name)
-    for voice, table in _tables(deliveries(name), rules).items():
+    tables = voice_tables(deliveries(name), rules).values()
+    for voice, table in zip(read_delivery(deliveries(name)).voices, tables, strict=True):
         theirs, ours = table[rules.row.of(count, count, rules.voices.rows)], load_voice(voiced, voice)[count - 1, 0]
         if rules.client == "kokoro.js" and count == 509:  # it takes row 509 for 509 and for 510 ids: the longer wins
             ours = load_voice(voiced, voice)[509, 0]

@@ -11,7 +11,6 @@ from kokoro_nb.backends.mil.operators import (  # noqa: F401
     gathering,
     recurrent,
     reductions,
-    resampling,
     shape,
 )
 from kokoro_nb.backends.mil.operators.registry import OPERATORS  # noqa: F401

@@ -130,17 +130,6 @@ def max_pool(
     return torch.amax(windows, dim=axes)
 
 
-@operator("l2_pool")
-def l2_pool(
-    x: Tensor, kernel_sizes: list[int], strides: list[int], pad_type: str, ceil_mode: bool, pad: list[int] | None = None
-) -> Tensor:
-    """Return the root of the sum of the squares of each window."""
-    squares = x * x
-    for pads in _both_pads(x, kernel_sizes, strides, pad_type, ceil_mode, pad):
-        squares = padded(squares, pads)
-    return torch.sqrt(accumulation.total(*_windows(squares, kernel_sizes, strides)))
-
-
 @operator("avg_pool")
 def avg_pool(
     x: Tensor,

@@ -100,12 +100,6 @@ def cast(site: OperatorSite, x: Tensor) -> Tensor:
     return x.to(declared)
 
 
-@operator("random_bernoulli")
-def random_bernoulli(site: OperatorSite, shape: list[int], prob: Tensor) -> Tensor:
-    """Draw 1 with this probability, else 0."""
-    return (torch.rand(shape, generator=site.generator) < prob.float()).to(prob.dtype)
-
-
 @operator("random_categorical")
 def random_categorical(site: OperatorSite, x: Tensor, mode: str, size: int) -> Tensor:
     """Draw places along the last axis, with replacement, by their probabilities or the logarithms of these."""
@@ -157,13 +151,11 @@ table(
         "silu": lambda x: x * logistic(x),
         "relu": positive,
         "relu6": lambda x: torch.clamp(x, 0, 6),
-        "clamped_relu": lambda x, alpha, beta: torch.minimum(torch.where(x < 0, alpha * x, x), beta),
         "leaky_relu": lambda x, alpha: torch.where(x < 0, x * alpha, x),
         "prelu": lambda x, alpha: torch.where(x < 0, x * _per_channel(alpha, x), x),
         "thresholded_relu": lambda x, alpha: torch.where(x < alpha, torch.zeros_like(x), x),
         "elu": lambda x, alpha: torch.where(x < 0, alpha * (torch.exp(x) - 1), x),
         "linear_activation": lambda x, alpha, beta: alpha * x + beta,
-        "scaled_tanh": lambda x, alpha, beta: alpha * torch.tanh(x * beta),
         "sigmoid_hard": lambda x, alpha, beta: torch.clamp(alpha * x + beta, 0, 1),
         "softplus_parametric": lambda x, alpha, beta: _per_channel(alpha, x) * softplus(x * _per_channel(beta, x)),
         "softsign": lambda x: x / (1 + torch.abs(x)),

@@ -208,13 +208,6 @@ def crop(x: Tensor, crop_height: list[int], crop_width: list[int]) -> Tensor:
     return x[..., top : x.shape[-2] - bottom, left : x.shape[-1] - right]
 
 
-@operator("sliding_windows")
-def sliding_windows(x: Tensor, axis: int, size: int, stride: int) -> Tensor:
-    """Return all windows along an axis, their elements along a new axis behind it."""
-    along = axis % x.ndim
-    return x.unfold(along, size, stride).movedim(-1, along + 1)
-
-
 @operator("range_1d")
 def range_1d(start: Tensor, end: Tensor, step: Tensor) -> Tensor:
     """Return start, start + step, ... below end: each a product and a sum, none added up from the one before."""

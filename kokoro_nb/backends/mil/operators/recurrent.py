@@ -71,45 +71,37 @@ def lstm(
     weight_ih_back: Tensor | None = None,
     weight_hh_back: Tensor | None = None,
     bias_back: Tensor | None = None,
-    peephole_back: Tensor | None = None,
     clip: Tensor | None = None,
 ) -> State:
     """Run an LSTM, its gates in the order input, forget, output, cell: forwards, backwards, or both side by side.
 
-    A peephole adds the cell state, times a vector, to the gates: the state before the step to input and forget gate,
-    the one after it to the output gate (Core ML's NeuralNetwork.proto; MIL's own description only names the parameter).
-
     Raises
     ------
     InputError
-        For a clipped LSTM, since MIL does not say of what, or an activation whose parameters it does not give.
+        For a clipped LSTM or one with a peephole, since MIL does not say of what, or an activation whose parameters it
+        does not give.
     """
-    if clip is not None:
-        raise InputError(f"lstm '{site.name}' is clipped, and MIL does not say where; leave the clipping out.")
+    if clip is not None or peephole is not None:
+        what = "is clipped" if peephole is None else "has a peephole"
+        raise InputError(f"lstm '{site.name}' {what}, and MIL does not say where; leave that out.")
     functions = [_activation(site, name) for name in (recurrent_activation, cell_activation, activation)]
-    ways: list[tuple[Any, ...]] = [(weight_ih, weight_hh, bias, peephole, direction == "reverse")]
+    ways: list[tuple[Any, ...]] = [(weight_ih, weight_hh, bias, direction == "reverse")]
     if direction == "bidirectional":
-        ways.append((weight_ih_back, weight_hh_back, bias_back, peephole_back, True))
+        ways.append((weight_ih_back, weight_hh_back, bias_back, True))
     results = []
     starts = zip(initial_h.chunk(len(ways), -1), initial_c.chunk(len(ways), -1), strict=True)
-    for (into, within, shift, peep, backwards), start in zip(ways, starts, strict=True):
-        cell = _lstm_cell(within, shift, peep, *functions)
+    for (into, within, shift, backwards), start in zip(ways, starts, strict=True):
+        cell = _lstm_cell(within, shift, *functions)
         outputs, state = _over_time(x, into, start, cell, backwards, output_sequence)
         results.append((outputs, *state))
     return tuple(torch.cat(parts, dim=-1) for parts in zip(*results, strict=True))
 
 
-def _lstm_cell(
-    weight: Tensor, bias: Tensor | None, peephole: Tensor | None, gate: Activation, squash: Activation, out: Activation
-) -> Cell:
+def _lstm_cell(weight: Tensor, bias: Tensor | None, gate: Activation, squash: Activation, out: Activation) -> Cell:
     def cell(step: Tensor, state: State) -> State:
         h, c = state
         i, f, o, z = _biased(step + _projected(h, weight), bias).chunk(4, -1)
-        if peephole is not None:
-            to_i, to_f, to_o = peephole.chunk(3)
-            i, f = i + to_i * c, f + to_f * c
         c = gate(f) * c + gate(i) * squash(z)
-        o = o if peephole is None else o + to_o * c
         return gate(o) * out(c), c
 
     return cell

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from kokoro_nb.backends.mil import accumulation
@@ -125,15 +124,3 @@ def layer_norm(
     over = sorted(axis % x.ndim for axis in axes)
     shape = [size if axis in over else 1 for axis, size in enumerate(x.shape)]
     return _scaled(_standardised(x, over, epsilon), gamma, beta, shape)
-
-
-@operator("local_response_norm")
-def local_response_norm(x: Tensor, size: int, alpha: Tensor, beta: Tensor, k: Tensor) -> Tensor:
-    """Divide by (k + alpha / size times the sum of the squares of `size` channels around) to the power of beta."""
-    squares = (x * x).movedim(1, -1)
-    around = F.pad(squares, (size // 2, (size - 1) // 2)).unfold(-1, size, 1)
-    sums = accumulation.total(around, [-1]).movedim(-1, 1)
-    return x / torch.pow(k + alpha / size * sums, beta)
-
-
-table({"l2_norm": lambda x, epsilon: x / torch.sqrt(accumulation.total(x * x, (-3, -2, -1), keep=True) + epsilon)})

@@ -1,12 +1,10 @@
-"""Operators that arrange elements anew, or make them of nothing."""
+"""Operators that arrange elements anew, make them of nothing, or interpolate along the last two axes."""
 
-from math import prod
-
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from kokoro_nb.backends.mil.operators.convolution import padded
 from kokoro_nb.backends.mil.operators.registry import OperatorSite, ints, operator, table
 from kokoro_nb.errors import InputError
 
@@ -22,17 +20,6 @@ def reshape(site: OperatorSite, x: Tensor, shape: list[int]) -> Tensor:
     """
     sizes = list(x.shape) if site.opset < IOS17 else ([1] * len(shape) + list(x.shape))[-len(shape) :]
     return x.reshape([size if size else sizes[i] for i, size in enumerate(shape)])
-
-
-@operator("reshape_like")
-def reshape_like(
-    x: Tensor, ref_tensors: list[Tensor], begins: list[int], ends: list[int], end_masks: list[bool]
-) -> Tensor:
-    """Give the shape that parts of the shapes of other tensors add up to."""
-    sizes: list[int] = []
-    for tensor, begin, end, open_end in zip(ref_tensors, begins, ends, end_masks, strict=True):
-        sizes += tensor.shape[begin : None if open_end else end]
-    return x.reshape(sizes)
 
 
 @operator("expand_dims")
@@ -94,20 +81,10 @@ def pad(site: OperatorSite, x: Tensor, pad: list[int], mode: str, constant_val: 
     return x
 
 
-@operator("reverse_sequence")
-def reverse_sequence(x: Tensor, lengths: Tensor, seq_axis: int, batch_axis: int) -> Tensor:
-    """Turn the order of the first elements along one axis, how many of them for each element of another."""
-    moved = x.movedim((batch_axis, seq_axis), (0, 1))
-    place, length = torch.arange(moved.shape[1]), lengths.long()[:, None]
-    source = torch.where(place < length, length - 1 - place, place)
-    return moved[torch.arange(len(moved))[:, None], source].movedim((0, 1), (batch_axis, seq_axis))
-
-
 table(
     {
         "shape": lambda x: torch.tensor(x.shape, dtype=torch.int32),
         "transpose": lambda x, perm: x.permute(*ints(perm)),
-        "flatten2d": lambda x, axis: x.reshape(prod(x.shape[: int(axis)]), prod(x.shape[int(axis) :])),
         "stack": lambda values, axis: torch.stack(values, dim=int(axis)),
         "tile": lambda x, reps: x.repeat(*ints(reps)),
         "squeeze": lambda x, axes=None: x.squeeze() if axes is None else x.squeeze(tuple(ints(axes))),
@@ -128,39 +105,53 @@ def band_part(x: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
     return torch.where(kept, x, torch.zeros((), dtype=x.dtype))
 
 
-@operator("depth_to_space")
-def depth_to_space(x: Tensor, block_size: int) -> Tensor:
-    """Spread channels over blocks of pixels, as TensorFlow does; those of one block lie a stride apart."""
-    batch, _, height, width = x.shape
-    x = x.reshape(batch, block_size, block_size, -1, height, width).permute(0, 3, 4, 1, 5, 2)
-    return x.reshape(batch, -1, height * block_size, width * block_size)
+def _linear(x: Tensor, axis: int, after: int, aligned: bool, centred: bool) -> Tensor:
+    """Interpolate linearly along `axis`, at places clamped to it; one on an element is on it exactly."""
+    before, numbers = x.shape[axis], np.arange(after)
+    places = numbers * (before - 1) / max(1, after - 1) if aligned else numbers * before / after
+    if centred:
+        places = ((2 * numbers + 1) * before - after) / (2 * after)
+    places = np.clip(places, 0, before - 1)
+    low = torch.from_numpy(np.floor(places).astype(np.int64))
+    high = (low + 1).clamp(max=before - 1)
+    sizes = [-1 if i == axis % x.ndim else 1 for i in range(x.ndim)]
+    share = torch.from_numpy(places - np.floor(places)).to(x.dtype).reshape(sizes)
+    below, above = x.index_select(axis, low), x.index_select(axis, high)
+    return below * (1 - share) + above * share
 
 
-@operator("space_to_depth")
-def space_to_depth(x: Tensor, block_size: int) -> Tensor:
-    """Undo `depth_to_space`."""
-    batch, channels, height, width = x.shape
-    x = x.reshape(batch, channels, height // block_size, block_size, width // block_size, block_size)
-    return x.permute(0, 3, 5, 1, 2, 4).reshape(batch, -1, height // block_size, width // block_size)
+def _nearest(x: Tensor, axis: int, after: int) -> Tensor:
+    """Repeat elements along `axis`: place i takes element floor(i * before / after)."""
+    return x.index_select(axis, torch.arange(after) * x.shape[axis] // after)
 
 
-@operator("space_to_batch")
-def space_to_batch(x: Tensor, block_shape: list[int], paddings: list[int]) -> Tensor:
-    """Pad, then make an example of the batch of each place within a block, as TensorFlow does."""
-    rows, columns = block_shape
-    top, bottom, left, right = paddings
-    x = padded(x, [(top, bottom), (left, right)])
-    batch, channels, height, width = x.shape
-    x = x.reshape(batch, channels, height // rows, rows, width // columns, columns).permute(3, 5, 0, 1, 2, 4)
-    return x.reshape(-1, channels, height // rows, width // columns)
+def _scaled(size: int, factor: Tensor) -> int:
+    """Return the size times the factor, rounded down, in the precision in which coremltools declares it."""
+    if factor.is_floating_point():
+        return int(np.floor(np.float32(factor.item()) * np.float32(size)))
+    return size * int(factor)
 
 
-@operator("batch_to_space")
-def batch_to_space(x: Tensor, block_shape: list[int], crops: list[int]) -> Tensor:
-    """Undo `space_to_batch`, cropping in place of padding."""
-    rows, columns = block_shape
-    top, bottom, left, right = crops
-    _, channels, height, width = x.shape
-    x = x.reshape(rows, columns, -1, channels, height, width).permute(2, 3, 4, 0, 5, 1)
-    x = x.reshape(-1, channels, height * rows, width * columns)
-    return padded(x, [(-top, -bottom), (-left, -right)])
+@operator("upsample_nearest_neighbor")
+def upsample_nearest_neighbor(x: Tensor, scale_factor_height: Tensor, scale_factor_width: Tensor) -> Tensor:
+    """Repeat elements, by whole or broken factors."""
+    x = _nearest(x, -2, _scaled(x.shape[-2], scale_factor_height))
+    return _nearest(x, -1, _scaled(x.shape[-1], scale_factor_width))
+
+
+@operator("upsample_bilinear")
+def upsample_bilinear(
+    site: OperatorSite,
+    x: Tensor,
+    scale_factor_height: Tensor,
+    scale_factor_width: Tensor,
+    align_corners: bool,
+    half_pixel_centers: bool | None = None,
+) -> Tensor:
+    """Interpolate linearly; the spacing of the places follows from the sizes, not from the factors."""
+    centred = not align_corners if half_pixel_centers is None else half_pixel_centers
+    if align_corners and centred:
+        both = "aligned corners and half-pixel centres, which exclude each other"
+        raise InputError(f"upsample_bilinear '{site.name}' has {both}.")
+    x = _linear(x, -2, _scaled(x.shape[-2], scale_factor_height), align_corners, centred)
+    return _linear(x, -1, _scaled(x.shape[-1], scale_factor_width), align_corners, centred)

@@ -12,8 +12,7 @@ from kokoro_nb.listening.transcript import Transcript, Word
 from kokoro_nb.locate.investigation import investigate
 from kokoro_nb.markup import Fragment
 from kokoro_nb.reporting.drawings import drawn
-from kokoro_nb.reporting.logbook import Logbook
-from kokoro_nb.reporting.show import shown
+from kokoro_nb.reporting.logbook import Logbook, shown
 from kokoro_nb.traces.statistics import compare
 
 
