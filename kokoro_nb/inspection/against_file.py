@@ -19,7 +19,7 @@ from kokoro_nb.inspection.compared_constants import (
     same_constants,
 )
 from kokoro_nb.inspection.compared_program import ComparedNode
-from kokoro_nb.inspection.compared_values import ValueSketch, factor_of, nearest, scaled, sketched_constants
+from kokoro_nb.inspection.compared_values import ValueSketch, factor_of, nearest, scaled
 from kokoro_nb.inspection.judged_run import InspectionFinding
 from kokoro_nb.inspection.paired_values import (
     APART,
@@ -243,8 +243,7 @@ class PairedPrograms(PairedValues):
         if (turned := self._turned(node, next(iter(others), None), proof)) is not None:
             return turned
         if other is None and not node.reads:
-            own = sketched_constants(node, len(self.inputs))
-            own = {one: self.own[one] for one in node.outputs if one in self.own} | own
+            own = {one: self.own[one] for one in node.outputs if one in self.own}
             pairs = nearest(own, self._constants(self.reference)).items()
             like = ((one, near, apart) for one, (near, apart) in pairs if SAME < apart < np.inf)
             each = (f"; '{one}' is {number(apart)} of the root mean square off '{near}'" for one, near, apart in like)

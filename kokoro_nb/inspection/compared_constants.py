@@ -160,7 +160,7 @@ def differing(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[Name, s
 def _listed(value: Any) -> list[Any]:
     """Return an attribute as a list in PyTorch's terms, of one element where all are the same."""
     flat = np.asarray(value, dtype=object).reshape(-1)
-    each = (TERMS.get(one, one) if isinstance(one, str) else one for one in flat)
+    each = (TERMS.get(one, one) for one in flat)
     rounded = [float(f"{one:.6g}") if isinstance(one, float) else one for one in each]
     return rounded[:1] if len(set(map(str, rounded))) == 1 else rounded
 

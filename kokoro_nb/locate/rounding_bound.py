@@ -82,7 +82,7 @@ class RoundingBound:
         amount = 4 * self.unit * result.abs() if bound is None else bound
         drawn = (2 * torch.rand(result.shape, generator=self._generator, dtype=torch.float64) - 1 for _ in range(2))
         noise = torch.complex(*drawn) if result.is_complex() else next(drawn)
-        moved = torch.where(torch.isfinite(result) & torch.isfinite(amount), result + amount * noise, result)
+        moved = torch.where(torch.isfinite(amount), result + amount * noise, result)
         return laid_out(moved, result.stride())
 
 

@@ -10,6 +10,7 @@ import torch
 
 from kokoro_nb.locate.verdicts import divergences
 from kokoro_nb.traces.trace import CONSTANT, INPUT, Operator, Recorder
+from tests.locate.normed_signals import noise
 
 
 @dataclass(frozen=True)
@@ -84,10 +85,6 @@ def _kept(value, dtype):
     return value.astype(dtype) if value.dtype.kind == "f" else value
 
 
-def signal(shape=(1, 4, 16), seed=0):
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-
 @pytest.fixture
 def step():
     """Return what makes a step: ``step("sin.default", np.sin, "input:x")``."""
@@ -107,7 +104,7 @@ def toy(step):
             ":add": step("add.Tensor", lambda a, b: a + b, ":sin", ":tanh"),
             ":clamp": step("clamp.default", lambda x: np.clip(x, -1, 1), ":add"),
         }
-        return Toy(inputs or {"x": signal()}, steps or fork, constants or {})
+        return Toy(inputs or {"x": noise((1, 4, 16))}, steps or fork, constants or {})
 
     return make
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from kokoro_nb.locate.rounding_bound import RoundingBound
 from kokoro_nb.locate.rounding_families import FAMILIES, Call, by_channel
 
 ATEN = torch.ops.aten
@@ -155,3 +156,9 @@ def test_a_third_argument_is_moved_up_and_what_that_makes_nan_allows_nothing():
     base, power = (torch.tensor([one], dtype=torch.float64) for one in (-2.0, 2.0))
     found, _ = bound(ATEN.pow.Tensor_Tensor, self=base, exponent=power)  # of no other exponent a power
     assert float(found) == pytest.approx(8 * U * 4, rel=1e-9)
+
+
+def test_what_has_no_finite_bound_is_not_moved():
+    x = torch.tensor([-torch.inf, 1, 2], dtype=torch.float64)
+    moved = RoundingBound("float32")(ATEN.softmax.int, (x, -1), {}, x.softmax(-1))
+    assert moved.tolist() == pytest.approx(x.softmax(-1).tolist(), rel=1e-6)

@@ -6,15 +6,7 @@ import pytest
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.verdicts import divergences, first_nonfinite, judged
 from tests.locate.function_modules import first_divergence
-
-
-def _channel(value, channel=1):
-    def change(array):
-        array = array.copy()
-        array[:, channel] = value
-        return array
-
-    return change
+from tests.locate.normed_signals import with_channels
 
 
 @pytest.fixture
@@ -31,7 +23,7 @@ def test_a_sound_run_passes(program):
 
 
 def test_a_part_of_the_operators_does_not_speak_for_all(program):
-    some = program.trace({":sin": _channel(1.0)}, taps=[":mul", ":view"])
+    some = program.trace({":sin": with_channels([1], 1.0)}, taps=[":mul", ":view"])
     for found in (first_divergence(program.trace(), some), first_nonfinite(program.trace(), some)):
         assert (found.verdict, found.tap) == ("unknown", None)
         assert "were not captured, from :sin on" in found.reason
@@ -39,7 +31,7 @@ def test_a_part_of_the_operators_does_not_speak_for_all(program):
 
 @pytest.mark.parametrize("keep", ["stats", "full"])
 def test_the_source_is_named_and_who_inherits_is_not(program, keep):
-    found = first_nonfinite(None, program.trace({":sin": _channel(np.nan)}, keep=keep))
+    found = first_nonfinite(None, program.trace({":sin": with_channels([1], np.nan)}, keep=keep))
     assert (found.verdict, found.tap.name) == ("fail", ":sin")
     assert (found.tap.op, found.tap.module_path) == ("aten.sin.default", "")
     assert found.candidates == (":sin",)
@@ -49,7 +41,7 @@ def test_the_source_is_named_and_who_inherits_is_not(program, keep):
 
 
 def test_a_fault_that_a_clamp_hides_is_found(program):
-    trace = program.trace({":add": _channel(np.inf)})
+    trace = program.trace({":add": with_channels([1], np.inf)})
     assert np.isfinite(trace.outputs["output"]).all()
     found = first_nonfinite(None, trace)
     assert (found.verdict, found.tap.name, found.reaches_output) == ("fail", ":add", False)
@@ -58,16 +50,16 @@ def test_a_fault_that_a_clamp_hides_is_found(program):
 
 @pytest.mark.parametrize("lost", [(":sin",), (":sin", ":view"), (":sin", ":tanh", ":view", ":mul")])
 def test_what_was_not_captured_before_it_are_candidates(program, lost):
-    found = first_nonfinite(None, program.trace({":sin": _channel(np.nan)}, missing=lost))
+    found = first_nonfinite(None, program.trace({":sin": with_channels([1], np.nan)}, missing=lost))
     assert (found.verdict, found.tap.name) == ("unknown", ":add")
     assert set(found.candidates) == {":add", *lost}
     assert found.reason == "its inputs were not captured"
 
 
 def test_a_view_that_was_not_captured_is_as_finite_as_what_it_shows(program):
-    found = first_nonfinite(None, program.trace({":sin": _channel(np.nan)}, missing=[":view"]))
+    found = first_nonfinite(None, program.trace({":sin": with_channels([1], np.nan)}, missing=[":view"]))
     assert (found.verdict, found.tap.name, found.candidates) == ("fail", ":sin", (":sin",))
-    found = first_nonfinite(None, program.trace({":mul": _channel(np.nan)}, missing=[":view"]))
+    found = first_nonfinite(None, program.trace({":mul": with_channels([1], np.nan)}, missing=[":view"]))
     assert (found.verdict, found.tap.name) == ("fail", ":mul")
 
 
@@ -96,7 +88,7 @@ def test_an_empty_tensor_is_no_fault(toy, step):
     }
     program = toy(steps)
     assert first_nonfinite(None, program.trace()).verdict == "pass"
-    found = first_nonfinite(None, program.trace({":cat": _channel(np.nan)}))
+    found = first_nonfinite(None, program.trace({":cat": with_channels([1], np.nan)}))
     assert (found.verdict, found.tap.name) == ("fail", ":cat")
 
 
@@ -109,7 +101,7 @@ def test_what_was_not_captured_is_unknown_even_if_all_else_is_finite(program):
 
 
 def test_an_output_that_is_not_finite_although_everything_captured_is(program):
-    found = first_nonfinite(None, program.trace({":clamp": _channel(np.nan)}, missing=[":clamp"]))
+    found = first_nonfinite(None, program.trace({":clamp": with_channels([1], np.nan)}, missing=[":clamp"]))
     assert (found.verdict, found.tap, found.reaches_output) == ("unknown", None, True)
 
 
