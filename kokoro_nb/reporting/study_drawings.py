@@ -11,24 +11,9 @@ from kokoro_nb.reporting.drawings import drawn
 from kokoro_nb.reporting.style import compact
 from kokoro_nb.studies.benchmarks import DecoderBenchmark, Profiles
 from kokoro_nb.studies.padding.padded_decoder import PaddedRun, PaddedRuns
-from kokoro_nb.studies.patching.conditioning import NoiseKinds
-from kokoro_nb.studies.patching.patch_effects import PatchEffects
 from kokoro_nb.studies.two_stage_npu.spoken_pieces import SpokenPieces
 from kokoro_nb.studies.validate_steps import StepsOnRuntimes
 from kokoro_nb.studies.waveform_spectrum import SignalView
-
-
-@drawn.register
-def _effects(result: PatchEffects, label: str, caption: str) -> Any:
-    """01: what each patch changes."""
-    changes = {one.patch: one.change.of_peak for one in result.effects}
-    return log_bars(changes, "of peak", caption or "Effect of each patch", label)
-
-
-@drawn.register
-def _kinds(result: NoiseKinds, label: str, caption: str) -> Any:
-    added = {kind: one.added for kind, one in result.kinds.items()}
-    return figures.average_spectra(added, SAMPLE_RATE, caption or "Noise as added", label)
 
 
 @drawn.register
