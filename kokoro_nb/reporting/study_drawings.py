@@ -12,7 +12,7 @@ from kokoro_nb.reporting.style import compact
 from kokoro_nb.studies.benchmarks import DecoderBenchmark, Profiles
 from kokoro_nb.studies.padding.padded_decoder import PaddedRun, PaddedRuns
 from kokoro_nb.studies.two_stage_npu.spoken_pieces import SpokenPieces
-from kokoro_nb.studies.validate_steps import StepsOnRuntimes
+from kokoro_nb.studies.validate_steps import StepErrors
 from kokoro_nb.studies.waveform_spectrum import SignalView
 
 
@@ -50,10 +50,10 @@ def _spectrograms(result: PaddedRun, label: str, caption: str) -> Any:
 
 
 @drawn.register
-def _steps(result: StepsOnRuntimes, label: str, caption: str) -> Any:
+def _steps(result: StepErrors, label: str, caption: str) -> Any:
     """13: the error of each step, by itself and in the chain, on each runtime."""
     cells: dict[str, dict[str, float | str]] = {}
-    for name, steps in {"eager": result.floor, **result.found}.items():
+    for name, steps in result.found.items():
         for step in steps:
             row = cells.setdefault(f"{step.step}: {step.output}", {})
             for kind, parity in (("own", step.own), ("chained", step.chained)):
