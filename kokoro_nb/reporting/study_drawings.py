@@ -7,13 +7,14 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.reporting import figures
 from kokoro_nb.reporting.charts import heat_map, log_bars
-from kokoro_nb.reporting.drawings import drawn
+from kokoro_nb.reporting.drawings import drawn, drawn_together
 from kokoro_nb.reporting.style import compact
 from kokoro_nb.studies.benchmarks import DecoderBenchmark, Profiles
-from kokoro_nb.studies.padding.padded_decoder import PaddedRun, PaddedRuns
+from kokoro_nb.studies.padding.padded_decoder import PaddedRun
 from kokoro_nb.studies.two_stage_npu.spoken_pieces import SpokenPieces
 from kokoro_nb.studies.validate_steps import StepErrors
 from kokoro_nb.studies.waveform_spectrum import SignalView
+from kokoro_nb.traces.statistics import compare
 
 
 @drawn.register
@@ -32,14 +33,13 @@ def _joins(result: SpokenPieces, label: str, caption: str) -> Any:
     return figures.levels_at_joins(result.audio, result.sr, result.joins, caption or "Level around the joins", label)
 
 
-@drawn.register
-def _correlation(result: PaddedRuns, label: str, caption: str) -> Any:
+@drawn_together.register
+def _correlation(first: PaddedRun, results: Any, label: str, caption: str) -> Any:
     """09: naive padding by noise and buffer, and one run as spectrograms."""
     cells: dict[str, dict[str, float | str]] = {}
-    for run in result.runs:
-        cells.setdefault(run.kind, {})[f"{run.bucket} frames"] = 1 - run.leaking.correlation
-    title = caption or "Naive padding: 1 - correlation of the valid audio with the unpadded"
-    return heat_map(cells, title, label, log=True)
+    for run in results:
+        cells.setdefault(run.kind, {})[f"{run.bucket} frames"] = 1 - compare(run.plain, run.naive).correlation
+    return heat_map(cells, caption, label, log=True)
 
 
 @drawn.register
