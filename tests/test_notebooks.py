@@ -31,7 +31,7 @@ SMALL = {
     "audit_bucket": 32,
     "runtime_bucket": 12,
     "tokens_buckets": [32],
-    "padding_backends": [],
+    "padding_backends": ["eager"],
     "voices": ["seeded:1", "seeded:2"],
     "text_count": 1,
     "bucket_seconds": [6.0],

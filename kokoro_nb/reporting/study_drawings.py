@@ -7,28 +7,14 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.reporting import figures
 from kokoro_nb.reporting.charts import heat_map, log_bars
-from kokoro_nb.reporting.drawings import drawn
+from kokoro_nb.reporting.drawings import drawn, drawn_together
 from kokoro_nb.reporting.style import compact
 from kokoro_nb.studies.benchmarks import DecoderBenchmark, Profiles
-from kokoro_nb.studies.padding.padded_decoder import PaddedRun, PaddedRuns
-from kokoro_nb.studies.patching.conditioning import NoiseKinds
-from kokoro_nb.studies.patching.patch_effects import PatchEffects
+from kokoro_nb.studies.padding.padded_decoder import PaddedRun
 from kokoro_nb.studies.two_stage_npu.spoken_pieces import SpokenPieces
-from kokoro_nb.studies.validate_steps import StepsOnRuntimes
+from kokoro_nb.studies.validate_steps import StepErrors
 from kokoro_nb.studies.waveform_spectrum import SignalView
-
-
-@drawn.register
-def _effects(result: PatchEffects, label: str, caption: str) -> Any:
-    """01: what each patch changes."""
-    changes = {one.patch: one.change.of_peak for one in result.effects}
-    return log_bars(changes, "of peak", caption or "Effect of each patch", label)
-
-
-@drawn.register
-def _kinds(result: NoiseKinds, label: str, caption: str) -> Any:
-    added = {kind: one.added for kind, one in result.kinds.items()}
-    return figures.average_spectra(added, SAMPLE_RATE, caption or "Noise as added", label)
+from kokoro_nb.traces.statistics import compare
 
 
 @drawn.register
@@ -47,14 +33,13 @@ def _joins(result: SpokenPieces, label: str, caption: str) -> Any:
     return figures.levels_at_joins(result.audio, result.sr, result.joins, caption or "Level around the joins", label)
 
 
-@drawn.register
-def _correlation(result: PaddedRuns, label: str, caption: str) -> Any:
+@drawn_together.register
+def _correlation(first: PaddedRun, results: Any, label: str, caption: str) -> Any:
     """09: naive padding by noise and buffer, and one run as spectrograms."""
     cells: dict[str, dict[str, float | str]] = {}
-    for run in result.runs:
-        cells.setdefault(run.kind, {})[f"{run.bucket} frames"] = 1 - run.leaking.correlation
-    title = caption or "Naive padding: 1 - correlation of the valid audio with the unpadded"
-    return heat_map(cells, title, label, log=True)
+    for run in results:
+        cells.setdefault(run.kind, {})[f"{run.bucket} frames"] = 1 - compare(run.plain, run.naive).correlation
+    return heat_map(cells, caption, label, log=True)
 
 
 @drawn.register
@@ -65,10 +50,10 @@ def _spectrograms(result: PaddedRun, label: str, caption: str) -> Any:
 
 
 @drawn.register
-def _steps(result: StepsOnRuntimes, label: str, caption: str) -> Any:
+def _steps(result: StepErrors, label: str, caption: str) -> Any:
     """13: the error of each step, by itself and in the chain, on each runtime."""
     cells: dict[str, dict[str, float | str]] = {}
-    for name, steps in {"eager": result.floor, **result.found}.items():
+    for name, steps in result.found.items():
         for step in steps:
             row = cells.setdefault(f"{step.step}: {step.output}", {})
             for kind, parity in (("own", step.own), ("chained", step.chained)):

@@ -1,61 +1,34 @@
 """Where padding changes the valid part: the operators whose result does although nothing that they read does."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import torch
-from kokoro.model import KModel
 
-from kokoro_nb.backends.eager import Eager
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.case import Case
-from kokoro_nb.models.patches import EXPORT_PATCHES, patched
-from kokoro_nb.models.static_buffers import widened
-from kokoro_nb.studies.decoder import decoder_part
 from kokoro_nb.traces.statistics import of_peak
 from kokoro_nb.traces.trace import Trace
 
 Rows = list[dict[str, Any]]
 
 
-def where_it_begins(model: KModel, case: Case, frames: int, bucket: int, limit: float) -> tuple[Rows, Rows]:
-    """Run the decoder from `har`, operator by operator, without padding and in a buffer.
+def leaks(plain: Trace, wide: Trace, limit: float = 1e-5) -> Rows:
+    """Return a row for each operator whose valid part changes though nothing that it is computed from does.
 
     Parameters
     ----------
-    frames, bucket : int
-        How many frames are valid, and for how many there is room.
+    plain, wide : Trace
+        All operators without padding, and in a buffer.
     limit : float
         Change of the valid part, as a share of its peak, from which it counts.
-
-    Returns
-    -------
-    tuple of list
-        Rows of the operators at which padding enters, see `leaks`, and of the norms, see `variances`.
 
     Raises
     ------
     InputError
         If the buffer is not larger.
     """
-    if bucket <= frames:
-        raise InputError(f"A buffer of {bucket} frames holds no padding; it must be larger than the {frames} valid.")
-    with torch.no_grad(), patched(model, EXPORT_PATCHES):
-        stage, given = decoder_part(model, case, frames)
-        plain, wide = (traced(stage, inputs) for inputs in (given, widened(given, bucket)))
-    return leaks(plain, wide, limit), variances(plain, wide)
-
-
-def traced(module: Any, inputs: Mapping[str, Any]) -> Trace:
-    """Run a module in eager PyTorch and keep the result of every operator."""
-    eager = Eager("eager")
-    return eager.load(eager.export(module, inputs)).trace(inputs, keep="full")
-
-
-def leaks(plain: Trace, wide: Trace, limit: float = 1e-5) -> Rows:
-    """Return a row for each operator whose valid part changes though nothing that it is computed from does."""
     expected, changes = plain.values, {}
+    if all(one.shape == expected[name].shape for name, one in wide.values.items() if name in expected):
+        raise InputError("The buffer holds no padding; it must be larger than what is valid.")
     for tap in wide.taps:
         change = _change(expected.get(tap.name), tap.value, limit)
         if not change[0] <= limit:

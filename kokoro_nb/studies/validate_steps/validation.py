@@ -19,7 +19,7 @@ from kokoro_nb.backends.base import Backend, Failure, running
 from kokoro_nb.backends.ladder import Outputs, loaded, outputs_of
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.case import Case
-from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.models.patches import patched
 from kokoro_nb.models.stages import chain
 from kokoro_nb.models.static_buffers import EXTENTS, static_inputs
 from kokoro_nb.studies.validate_steps.step_rows import StepResult, with_floor
@@ -50,7 +50,6 @@ class Walk:
     tokens: int
     frames: int
     room: int
-    patches: tuple[str, ...]
 
     @property
     def valid(self) -> dict[str, int]:
@@ -64,13 +63,14 @@ def walk(
     name: str = "eager",
     frames: int | None = None,
     tokens: int | None = None,
-    patches: Sequence[str] = EXPORT_PATCHES,
     folder: str | Path | None = None,
 ) -> Walk:
     """Run the pipeline on the reference, step by step, each on what the one before gave.
 
     Parameters
     ----------
+    model : kokoro.model.KModel
+        Patched as it is to be exported.
     frames : int, optional
         Room for frames: more than the utterance has are padding, fewer cut it; as many by default.
     tokens : int, optional
@@ -85,16 +85,15 @@ def walk(
     inputs = static_inputs(case, room, tokens)
     values: Outputs = {key: tensor.numpy() for key, tensor in inputs.items()}
     runtime = backend(name)
-    with patched(model, patches):
-        for step, module in chain(model, room).items():
-            fed = _feed(module, values)
-            made = outputs_of(runtime, loaded(runtime, module, _tensors(fed), folder), fed)
-            if isinstance(made, Failure):
-                raise InputError(f"The step '{step}' does not run on the reference: {made}; choose another.")
-            values |= made
+    for step, module in chain(model, room).items():
+        fed = _feed(module, values)
+        made = outputs_of(runtime, loaded(runtime, module, _tensors(fed), folder), fed)
+        if isinstance(made, Failure):
+            raise InputError(f"The step '{step}' does not run on the reference: {made}; choose another.")
+        values |= made
     count = int(inputs["attention_mask"].sum())
     lasting = min(int(values["pred_dur"].sum()), room)  # what lasts longer was cut by the alignment
-    return Walk(name, inputs, values, count, lasting, room, tuple(patches))
+    return Walk(name, inputs, values, count, lasting, room)
 
 
 def follow(
@@ -105,7 +104,7 @@ def follow(
     Parameters
     ----------
     model : kokoro.model.KModel
-        Without patches; the one that the reference ran, or one with a fault in it.
+        Patched as it was for the reference; the same, or one with a fault in it.
     name : str or Backend
         The candidate.
 
@@ -119,22 +118,21 @@ def follow(
     running(runtime)
     chained: Outputs = {key: tensor.numpy() for key, tensor in reference.inputs.items()}
     rows: list[StepResult] = []
-    with patched(model, reference.patches):
-        steps = chain(model, reference.room)
-        if set(only) - set(steps):
-            raise InputError(f"There is no step '{min(set(only) - set(steps))}'; use one of {', '.join(steps)}.")
-        for step, module in steps.items():
-            if only and step not in only:
-                continue
-            fed = _feed(module, reference.values)
-            program = loaded(runtime, module, _tensors(fed), folder)
-            own = outputs_of(runtime, program, fed)
-            missing = [key for key in fed if key not in chained]
-            after = outputs_of(runtime, program, _feed(module, chained)) if not missing else None
-            if isinstance(after, dict):
-                chained |= after
-            reason = f"no {', '.join(missing)}" if missing else str(after) if isinstance(after, Failure) else ""
-            rows += [_row(reference, step, output, own, after, reason) for output in module.output_names]
+    steps = chain(model, reference.room)
+    if set(only) - set(steps):
+        raise InputError(f"There is no step '{min(set(only) - set(steps))}'; use one of {', '.join(steps)}.")
+    for step, module in steps.items():
+        if only and step not in only:
+            continue
+        fed = _feed(module, reference.values)
+        program = loaded(runtime, module, _tensors(fed), folder)
+        own = outputs_of(runtime, program, fed)
+        missing = [key for key in fed if key not in chained]
+        after = outputs_of(runtime, program, _feed(module, chained)) if not missing else None
+        if isinstance(after, dict):
+            chained |= after
+        reason = f"no {', '.join(missing)}" if missing else str(after) if isinstance(after, Failure) else ""
+        rows += [_row(reference, step, output, own, after, reason) for output in module.output_names]
     return tuple(rows)
 
 
@@ -145,7 +143,6 @@ def validate_steps(
     reference: str = "eager-float64",
     frames: int | None = None,
     tokens: int | None = None,
-    patches: Sequence[str] = EXPORT_PATCHES,
     folder: str | Path | None = None,
 ) -> tuple[StepResult, ...]:
     """Check the whole pipeline on one utterance, step by step: `walk` on the reference, then `follow`.
@@ -154,12 +151,15 @@ def validate_steps(
 
     Parameters
     ----------
-    model, case, frames, tokens, patches, folder
+    model : kokoro.model.KModel
+        Without patches; those of an export are on meanwhile.
+    case, frames, tokens, folder
         See `walk`.
     """
-    where = (frames, tokens, patches, folder)
-    floor = follow(model, walk(model, case, "eager-float64", *where), "eager", folder)
-    return with_floor(follow(model, walk(model, case, reference, *where), candidate, folder), floor)
+    where = (frames, tokens, folder)
+    with patched(model):
+        floor = follow(model, walk(model, case, "eager-float64", *where), "eager", folder)
+        return with_floor(follow(model, walk(model, case, reference, *where), candidate, folder), floor)
 
 
 def _row(

@@ -13,16 +13,15 @@ from kokoro_nb.studies.old_claims import reported_claims as reported
 from kokoro_nb.studies.old_claims import runtime_answers
 from kokoro_nb.studies.old_claims.architecture_answers import _counted, flops
 from kokoro_nb.studies.old_claims.claim_answers import answer_claims, joined
-from kokoro_nb.studies.old_claims.padding_answers import BUCKETS, FRAMES, GAUSSIAN, padding_answers
-from kokoro_nb.studies.padding.padded_decoder import SIGNAL, decoder_in_buffers
+from kokoro_nb.studies.old_claims.padding_answers import padded_runs, padding_answers
 
 
 @pytest.fixture(scope="module")
 def padded(shallow, shallow_case):
     """Return the answers by number, for weights that are made here and for published ones, from the same runs."""
-    runs = decoder_in_buffers(shallow.model, shallow_case, FRAMES, BUCKETS, 0, (SIGNAL, GAUSSIAN))
+    runs = padded_runs(shallow, shallow_case, 0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "decoder_in_buffers", lambda *given: runs)
+        patch.setattr(module, "padded_runs", lambda *given: runs)
         answers = {own: padding_answers(shallow, shallow_case, 0, own) for own in (True, False)}
     return {own: {one.number: one for one in some} for own, some in answers.items()}
 

@@ -6,6 +6,7 @@ import pytest
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.errors import InputError
+from kokoro_nb.models.patches import patched
 from kokoro_nb.studies.validate_steps import validation as module
 from kokoro_nb.studies.validate_steps.step_rows import first_wrong
 from kokoro_nb.studies.validate_steps.validation import follow, phasors, validate_steps, walk
@@ -17,9 +18,16 @@ ORDER = ["t_en", "encoded", "d", "pred_dur", "alignment", "f0", "n", "asr", "s",
 ORDER += ["har_magnitude", "har_phase", "x_pre", "x_post", "spec", "phase", "audio"]
 
 
+@pytest.fixture(autouse=True)
+def model(narrow):
+    with patched(narrow.model) as model:
+        yield model
+
+
 @pytest.fixture(scope="module")
 def exact(narrow, narrow_case):
-    return walk(narrow.model, narrow_case, "eager-float64", FRAMES)
+    with patched(narrow.model):
+        return walk(narrow.model, narrow_case, "eager-float64", FRAMES)
 
 
 def test_some_steps_alone_have_no_chain(narrow, exact):
