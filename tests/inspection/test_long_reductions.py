@@ -22,7 +22,8 @@ CASES = {
     ),
     "Resize": (WAVE[None, None], {"mode": "linear"}, {"": None, "scales": np.array([1, 1, 2.5], np.float32)}),
     "LpNormalization": (RANDOM.standard_normal((3, 1, 120_000)) + 5, {"p": 2, "axis": 2}, {}),
-    "CumSum": (ALIKE["random"][:1, :1, :20_000], {"reverse": 1, "exclusive": 1}, {"axis": np.array(2)}),
+    "CumSum": (np.r_[1e6, np.full(20_000, 0.3)], {"reverse": 1, "exclusive": 1}, {"axis": np.array(0)}),
+    "ReduceLogSum": (ALIKE["random"], {"keepdims": 1}, {"axes": np.array([2])}),
     "Einsum": (ALIKE["equal"][0, :, :20_000], {"equation": "ij,jk->ik"}, {"w": np.full((20_000, 2), 0.7, np.float32)}),
     "MatMul": (ALIKE["random"][0], {}, {"w": np.full((100_000, 2), 0.7, np.float32)}),
 }

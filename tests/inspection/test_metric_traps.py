@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from kokoro_nb.inspection.node_judgement import compared, relative_noise
+from kokoro_nb.inspection.judged_run import stated
+from kokoro_nb.inspection.node_judgement import NodeJudgement, compared, relative_noise
 from kokoro_nb.inspection.whole_file import signal_to_noise
 from kokoro_nb.locate.rounding_bound import spacing
 from kokoro_nb.traces.statistics import relative_difference
@@ -48,6 +49,7 @@ def test_what_is_rightly_not_finite_is_told_and_no_array_is_changed():
     assert not found.is_wrong
     assert found.finite == found.right_finite == pytest.approx(1 / 3)
     assert value.tobytes() == before
+    assert "gives 100.00% values" in stated(NodeJudgement(0, "/log", "Log", "fail"), _compared(value * np.nan, value))
 
 
 def test_one_bad_channel_is_seen_among_many():

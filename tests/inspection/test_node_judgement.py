@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from kokoro_nb.inspection.node_judgement import compared, judged_outputs
+from kokoro_nb.inspection.node_judgement import compared, judged_outputs, unrounded_inputs_explain
 from kokoro_nb.inspection.rounding_limits import rounding_limits
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, computed, dtypes_of
 from kokoro_nb.locate.rounding_bound import spacing
@@ -13,10 +13,13 @@ from kokoro_nb.locate.rounding_bound import spacing
 def test_an_integer_beside_a_tie_may_be_either():
     node = helper.make_node("QuantizeLinear", ["i0", "i1", "i2"], ["y"])
     inputs = [np.array([0.25, 0.25, 0.3], np.float32), np.float32(0.1), np.uint8(0)]
+    half = [inputs[0].astype(np.float16), *inputs[1:]]  # which may have been kept in float32
     call = OnnxCall(node, {"": 18}, dtypes_of(inputs))
-    for given, wrong in (([2, 3, 3], 0), ([2, 3, 2], 1), ([4, 3, 3], 1)):
-        errors, _ = judged_outputs(call, inputs, [np.array(given, np.uint8)])
+    for given, wrong, explained in (([2, 3, 3], 0, True), ([2, 3, 2], 1, True), ([9, 3, 3], 1, False)):
+        outputs = [np.array(given, np.uint8)]
+        errors, _ = judged_outputs(call, inputs, outputs)
         assert errors[0].wrong == wrong
+        assert unrounded_inputs_explain(call, half, outputs, errors, ()) == explained
 
 
 def test_the_largest_of_float16_is_no_overflow_and_what_is_beyond_is():
@@ -72,7 +75,7 @@ def test_the_function_of_a_fused_product_does_not_hide_how_much_it_sums():
 
 
 def test_every_output_of_a_node_counts():
-    inputs = [np.arange(4, dtype=np.float32)]
-    call = OnnxCall(helper.make_node("Split", ["x"], ["a", "b"], axis=0, num_outputs=2), {"": 18}, dtypes_of(inputs))
-    errors, _ = judged_outputs(call, inputs, [inputs[0][:2], inputs[0][2:] + 1])
-    assert [one.is_wrong for one in errors] == [False, True]
+    for x in (np.arange(4, dtype=np.float32), np.array(list("abcd"))):
+        call = OnnxCall(helper.make_node("Split", ["x"], ["a", "b"], axis=0, num_outputs=2), {"": 18}, dtypes_of([x]))
+        errors, _ = judged_outputs(call, [x], [x[:2], x[:1:-1]])
+        assert [one.is_wrong for one in errors] == [False, True]

@@ -48,7 +48,8 @@ def test_another_order_of_summation_is_allowed_and_a_wrong_gain_frequency_or_sta
 def test_what_is_not_finite_is_never_allowed(reference, value):
     output = reference.outputs["output"].copy()
     output[0, 100] = value
-    assert found(reference, output)[0] == "fail"
+    error = output_error(reference, {"output": output}, ["float32"])[0].as_dict()
+    assert (error["verdict"], error["finite (%)"]) == ("fail", pytest.approx(100 - 100 / 12000))
 
 
 def test_a_requested_limit_stands_in_place_of_what_is_derived(reference):

@@ -46,13 +46,14 @@ def test_a_delegate_without_a_graph_is_named_with_its_reason_and_the_rest_is_jud
     assert judged[-1].operator == "aten::cumsum.out"
 
 
-def test_a_wrong_kernel_is_named(pte, monkeypatch):
+@pytest.mark.parametrize("factor", [1 + 1e-4, float("nan")])
+def test_a_wrong_kernel_is_named(pte, monkeypatch, factor):
     program = read_program(pte())
     real = PteFile.run
 
     def spoilt(self, inputs):
         run = real(self, inputs)
-        return replace(run, captured={**run.captured, "4:sin": run.captured["4:sin"] * (1 + 1e-4)})
+        return replace(run, captured={**run.captured, "4:sin": run.captured["4:sin"] * factor})
 
     monkeypatch.setattr(PteFile, "run", spoilt)
     made = program.made()
