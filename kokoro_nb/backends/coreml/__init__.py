@@ -3,7 +3,7 @@
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.backends.taps import UntracedProgram
 from kokoro_nb.errors import noted
+
+Target = Literal["iOS16", "iOS17", "iOS18"] | None
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,9 @@ class CoreMl(FileBackend):
         ``float32``, float16 but for some operators, or None: coremltools' default, float16. In a float16 file weights,
         constants and every result are stored as float16; what Core ML rounds inside an operator, the file does not say
         (see `mil.rounding.Arithmetic`).
+    target : str or None
+        The oldest system that the file is for, such as ``iOS17``; None: coremltools' default, iOS15. From ``iOS16`` on
+        the outputs of a float16 file are float16, before that they are float32.
     core_operators : bool
         Supply something on the route ``export``: decompose the program to PyTorch's core operators before it is handed
         over, of which coremltools knows some that it does not know as the model calls them.
@@ -63,6 +68,7 @@ class CoreMl(FileBackend):
 
     route: conversion.Route = "export"
     precision: conversion.Precision = None
+    target: Target = None
     core_operators: bool = False
 
     file: ClassVar[str] = "model.mlpackage"
@@ -83,18 +89,20 @@ class CoreMl(FileBackend):
     def options(self) -> dict[str, Any]:
         """Return all that `coremltools.convert` is told."""
         precision = asdict(self.precision) if isinstance(self.precision, conversion.MixedPrecision) else self.precision
-        return {"route": self.route, "precision": precision, "core_operators": self.core_operators}
+        told = {"route": self.route, "precision": precision, "target": self.target}
+        return {**told, "core_operators": self.core_operators}
 
     def converted(self, exported: Exported, program: Any) -> Any:
         """Return what coremltools makes of a program that `handed_over` gave."""
         import coremltools as ct
 
         # the interface of iOS15 has no float16
-        silent = self.route == "export" and all(one.dtype != "float16" for one in exported.inputs)
+        silent = self.route == "export" and (self.target or all(one.dtype != "float16" for one in exported.inputs))
         return ct.convert(
             program,
             convert_to="mlprogram",
             inputs=None if silent else conversion.declared_inputs(exported),
+            minimum_deployment_target=self.target and getattr(ct.target, self.target),
             compute_precision=conversion.compute_precision(self.precision),
             skip_model_load=True,
         )
