@@ -99,10 +99,7 @@ def decoder_inputs(kokoro: Kokoro, frames: int, seed: int = 0) -> dict[str, Tens
 
 
 def decoder_programs(
-    kokoro: Kokoro,
-    length: float,
-    backends: Sequence[str] = BACKENDS,
-    seed: int = 0,
+    kokoro: Kokoro, length: float, backends: Sequence[str] = BACKENDS, seed: int = 0
 ) -> DecoderPrograms:
     """Export the decoder from `har` to every backend and load it.
 

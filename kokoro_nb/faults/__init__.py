@@ -1,10 +1,9 @@
 """Faults planted on purpose: what a check must reject before its passing means anything.
 
-In a module (`modules`), or at one operator of an exported program (`planting`, which also draws many; the kinds
-are in `kinds`).
+At one operator of an exported program: `planting`, which also draws many; the kinds are in `kinds`.
 """
 
 from kokoro_nb.faults.kinds import KINDS
-from kokoro_nb.faults.planting import Fault, generate, plant, planted, possible
+from kokoro_nb.faults.planting import Fault, generate, plant, possible
 
-__all__ = ["KINDS", "Fault", "generate", "plant", "planted", "possible"]
+__all__ = ["KINDS", "Fault", "generate", "plant", "possible"]

@@ -1,9 +1,8 @@
-"""One named fault at one operator of an exported program, or in a module before its export, taken back on leaving."""
+"""One named fault at one operator of an exported program."""
 
 import copy
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from random import Random
@@ -191,34 +190,3 @@ def _on_inputs(operators: Sequence[Operator]) -> list[str]:
         if any(source.startswith(INPUT) or source in found for source in operator.inputs):
             found.add(operator.name)
     return [operator.name for operator in operators if operator.name in found]
-
-
-@contextmanager
-def planted(model: Any, parameter: str, channel: int, value: float = float("nan")) -> Iterator[None]:
-    """Set one channel of a parameter to `value` inside, and bring it back, bit for bit, on leaving.
-
-    Parameters
-    ----------
-    parameter : str
-        Its name in ``named_parameters()``.
-    channel : int
-        Index along its first axis.
-    value : float
-        NaN, infinity, or any number.
-
-    Raises
-    ------
-    InputError
-        If there is no such parameter or channel.
-    """
-    found = dict(model.named_parameters()).get(parameter)
-    if found is None:
-        raise InputError(f"The model has no parameter '{parameter}'; use a name of its named_parameters().")
-    if not 0 <= channel < found.shape[0]:
-        raise InputError(f"'{parameter}' has {found.shape[0]} channels and no channel {channel}; count from 0.")
-    before = found.data[channel].clone()
-    found.data[channel] = value
-    try:
-        yield
-    finally:
-        found.data[channel] = before

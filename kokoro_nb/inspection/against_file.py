@@ -21,16 +21,7 @@ from kokoro_nb.inspection.compared_constants import (
 from kokoro_nb.inspection.compared_program import ComparedNode
 from kokoro_nb.inspection.compared_values import ValueSketch, factor_of, nearest, scaled
 from kokoro_nb.inspection.judged_run import InspectionFinding
-from kokoro_nb.inspection.paired_values import (
-    APART,
-    EXACT,
-    OTHER,
-    REGROUPED,
-    REPLACED,
-    SAME,
-    PairedValues,
-    plain_name,
-)
+from kokoro_nb.inspection.paired_values import APART, EXACT, OTHER, REGROUPED, REPLACED, SAME, PairedValues, plain_name
 from kokoro_nb.inspection.value_types import Value
 from kokoro_nb.locate.culprit import Mechanism, Name
 from kokoro_nb.markup import number

@@ -97,15 +97,13 @@ def misquantised_weights(
         steps = scales_spread(arrays[1].astype(np.float64), value.shape, axis, block)
         for other, name, right in weights:
             right = right.T if right.shape != value.shape == right.T.shape else right
-            if right.shape != value.shape or value.size < LARGE or right.dtype.kind != "f":
-                continue
-            off = float(np.median(np.abs(value - right) / steps))
-            if off <= STEPS or float(np.sum(value * right)) < ALIKE * float(
-                np.linalg.norm(value) * np.linalg.norm(right)
-            ):
-                continue
-            words = f"half of its values are {number(off)} steps or more off '{name}'; rounding explains half a step"
-            yield node, other, words
+            alike = right.shape == value.shape and value.size >= LARGE and right.dtype.kind == "f"
+            off = float(np.median(np.abs(value - right) / steps)) if alike else 0.0
+            if off > STEPS and np.sum(value * right) >= ALIKE * np.linalg.norm(value) * np.linalg.norm(right):
+                words = (
+                    f"half of its values are {number(off)} steps or more off '{name}'; rounding explains half a step"
+                )
+                yield node, other, words
 
 
 def _largest(node: ComparedNode) -> np.ndarray:

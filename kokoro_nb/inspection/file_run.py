@@ -40,7 +40,6 @@ from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall
 from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values
 from kokoro_nb.markup import number
 
-REPRODUCED = 0.99  # share of a node's error that it must show alone
 ONNX_LINES = """\
 import onnx
 import onnxruntime
@@ -98,7 +97,7 @@ class FileRun(JudgedRun):
             if alone is None or not alone.is_wrong:
                 right = "Alone, on the same values, the node is right: the runtime computes it otherwise in this graph."
                 return "runtime", (right,)
-            proofs = (f"Alone in a model of its own the node shows {_share(alone, worst)} of the error.",)
+            proofs = ("Alone in a model of its own the node is wrong, too.",)
             reference = _error(call, inputs, _by_reference(model, read), worst)
         except InputError as error:
             return "unknown", (*proofs, str(error))
@@ -166,12 +165,6 @@ def _by_reference(model: Any, inputs: Arrays) -> dict[str, Value]:
     except Exception as error:  # a third party's operators: anything can come
         raise InputError(f"onnx's reference evaluator stops: {str(error)[:200]}") from error
     return dict(zip((output.name for output in model.graph.output), results, strict=True))
-
-
-def _share(alone: NodeOutputError, worst: NodeOutputError) -> str:
-    if worst.error == 0:
-        return "all" if alone.wrong >= REPRODUCED * worst.wrong else "part"
-    return f"{np.minimum(alone.error / worst.error, 1):.1%}"
 
 
 def _error(call: OnnxCall, inputs: list[Value], results: Values, worst: NodeOutputError) -> NodeOutputError | None:

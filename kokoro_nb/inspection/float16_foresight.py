@@ -20,16 +20,18 @@ from kokoro_nb.inspection.onnx_model import freeing, last_readers, nodes_of
 from kokoro_nb.inspection.rounding_limits import PRODUCTS, SUMS
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, computed, widened
 from kokoro_nb.inspection.value_types import Arrays, Tell, Value
+from kokoro_nb.inspection.whole_file import most_noise
 from kokoro_nb.markup import number
 
 LARGEST = 65504.0
 BITS = 11  # of a float16
-FINEST = -24  # its smallest number is 2 to that
+NORMAL = 2.0**-14  # from which a float16 has all its bits
+SPLIT, FINE = 2.0 ** (53 - BITS) + 1, 1.5 * 2.0**28
 EXPONENTIALS = frozenset(("ReduceLogSumExp", "Softplus", "Mish"))
 """Operators that take an exponential inside, and are written so, unless a kernel takes care."""
 MEANS = frozenset(("ReduceMean", "GlobalAveragePool"))
 LOST = 0.01  # of a result: 40 dB
-FURTHEST = 2.0**1000  # of an exponential
+FURTHEST = 2.0**900  # of an exponential, and of what is rounded
 _NORMS = "InstanceNormalization LayerNormalization GroupNormalization RMSNormalization ReduceL2 ReduceSumSquare"
 NORMS = frozenset(_NORMS.split())
 
@@ -132,6 +134,7 @@ def _is_float(value: Value) -> bool:
     return isinstance(value, np.ndarray) and value.dtype == np.float64 and value.size > 0
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def _halved(value: Value) -> Value:
     """Return floats rounded to float16 in float64, those beyond its range to its 11 bits; everything else as it is."""
     if isinstance(value, list):
@@ -139,8 +142,9 @@ def _halved(value: Value) -> Value:
     wide = widened(value)
     if not isinstance(wide, np.ndarray) or wide.dtype.kind != "f":
         return wide
-    step = np.maximum(np.frexp(wide)[1] - BITS, FINEST)
-    return np.ldexp(np.rint(np.ldexp(wide, -step)), step)
+    # Veltkamp's splitting leaves 11 bits, and a sum with 1.5 x 2^28 the multiples of 2^-24 (T. J. Dekker, 1971)
+    split, size = wide * SPLIT, np.abs(wide)
+    return np.where(size < FURTHEST, np.where(size < NORMAL, (wide + FINE) - FINE, split - (split - wide)), wide)
 
 
 def _bits(size: np.ndarray) -> float:
@@ -180,13 +184,8 @@ def foreseen(nodes: tuple[HalfPrecisionNode, ...]) -> tuple[str, ...]:
         for what, several in harmed.items()
         if several
     ]
-    worst = noisiest(nodes)
-    if worst is not None:
-        found.append(
-            f"In float16 most noise would enter at {worst.key} ({worst.operator}): {worst.noise:.2%} of its result, "
-            f"after {worst.before:.2%} of its input."
-        )
-    return tuple(found)
+    most = most_noise((one, one.noise, one.before) for one in nodes if np.isfinite(one.noise))
+    return (*found, f"In float16 most noise would enter at {most}.") if most else tuple(found)
 
 
 def half_precision_findings(seen: FileRun, nodes: Sequence[HalfPrecisionNode]) -> Iterator[InspectionFinding]:
@@ -229,9 +228,3 @@ def in_danger(nodes: tuple[HalfPrecisionNode, ...], n: int) -> tuple[HalfPrecisi
     """Return the `n` nodes that float16 would harm most: first those that overflow, then by the noise that they add."""
     added = {one: one.before - one.noise for one in nodes}
     return tuple(sorted(nodes, key=lambda one: (not one.overflows, added[one] if np.isfinite(added[one]) else 0.0))[:n])
-
-
-def noisiest(nodes: tuple[HalfPrecisionNode, ...]) -> HalfPrecisionNode | None:
-    """Return the node at which the noise of float16 grows most; None if it stays below 1 %."""
-    grown = [one for one in nodes if one.noise > 0.01 and np.isfinite(one.noise) and np.isfinite(one.before)]
-    return max(grown, key=lambda one: one.noise - one.before, default=None)

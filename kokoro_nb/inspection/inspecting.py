@@ -241,7 +241,7 @@ def _of_integers(found: InspectionFinding, report: InspectionReport) -> Inspecti
 
     Else at the noisiest quantised layer, if its noise may explain them.
     """
-    worst, cut = report.budget.noisiest[0], max(report.budget.values, key=lambda one: one.clipped, default=None)
+    worst, cut = report.budget.noisiest[0], next(iter(sorted(report.budget.values, key=lambda one: -one.clipped)), None)
     proof, node, blame = report.budget.stated(), worst, "precision"
     if cut is not None and cut.clipped > CUT:
         node = next(one for one in report.judgements if one.key == cut.key)  # type: ignore[assignment]

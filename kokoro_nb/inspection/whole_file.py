@@ -286,19 +286,22 @@ def amplifier(nodes: Sequence[Any], judgements: Sequence[NodeJudgement]) -> str:
     Each node has ``key``, ``operator``, ``reads`` and ``outputs``: an `OnnxNode` or a `ComparedNode`.
     """
     noises: dict[str, float] = {}
-    most, where = 0.01, ""
+    rows = []
     for node, judgement in zip(nodes, judgements, strict=False):
-        if judgement.noise is None or not np.isfinite(judgement.noise):
-            continue
-        before = float(np.max([noises.get(name, 0.0) for name in node.reads], initial=0.0))
-        if judgement.noise - before > most:
-            most = judgement.noise - before
-            where = (
-                f"; most noise enters at {node.key} ({node.operator}): {judgement.noise:.2%} of its result, after "
-                f"{before:.2%} of its input"
-            )
-        noises |= dict.fromkeys(node.outputs, judgement.noise)
-    return where
+        if judgement.noise is not None and np.isfinite(judgement.noise):
+            before = float(np.max([noises.get(name, 0.0) for name in node.reads], initial=0.0))
+            rows.append((node, judgement.noise, before))
+            noises |= dict.fromkeys(node.outputs, judgement.noise)
+    most = most_noise(rows)
+    return f"; most noise enters at {most}" if most else ""
+
+
+def most_noise(rows: Iterable[tuple[Any, float, float]]) -> str:
+    """Return in words at which node noise grows most, given that of its result and its input; nothing below 1 %."""
+    grown = [(noise - before, noise, before, node) for node, noise, before in rows if noise - before > 0.01]
+    for _, noise, before, node in sorted(grown, key=lambda row: -row[0])[:1]:
+        return f"{node.key} ({node.operator}): {noise:.2%} of its result, after {before:.2%} of its input"
+    return ""
 
 
 def constants_noted(file: OnnxFile) -> tuple[str, ...]:

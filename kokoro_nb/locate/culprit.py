@@ -12,7 +12,7 @@ from kokoro_nb.backends.called_operators import arguments_by_name, is_element
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.defects import DEFECTS
 from kokoro_nb.errors import InputError
-from kokoro_nb.findings import Finding, Verdict
+from kokoro_nb.findings import Verdict
 from kokoro_nb.torch_private import schema
 from kokoro_nb.traces.trace import Tap
 
@@ -204,12 +204,6 @@ class Culprit:
             "mechanism": self.mechanism.as_dict(),
             "mechanisms": [one.name for one in self.mechanisms],
         }
-
-    def finding(self, weights: str) -> Finding:
-        """Return it as a row of ``findings.json``."""
-        tap = self.tap and f"{self.tap.name} ({self.tap.op})"
-        about = {"backend": self.backend, "value": self.local_error, "tap": tap, "reason": self.reason}
-        return Finding(self.kind, self.verdict, self.statement, weights, **about)  # type: ignore[arg-type]
 
 
 def wrong_at(tap: Tap, backend: str, mechanisms: tuple[Mechanism, ...], **about: Any) -> Culprit:

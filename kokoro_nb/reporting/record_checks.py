@@ -1,6 +1,5 @@
 """The checks that every exported program has to pass, by the type of what was measured: see `Logbook.record`."""
 
-from dataclasses import replace
 from functools import singledispatch
 from typing import Any
 
@@ -92,7 +91,9 @@ def _culprits(found: Diagnosis, log: CheckLog) -> None:
         effect = "" if one.effect is None else f"{number(100 * one.effect)} % of the output's error"
         notes = (f"mechanism: {one.mechanism.name}", inherited, effect, one.source, one.reason)
         reason = "; ".join(filter(None, notes))
-        log.note(replace(one.finding(log.weights), unit="of peak, by itself", reason=reason))
+        tap, unit = one.tap and f"{one.tap.name} ({one.tap.op})", "of peak, by itself"
+        about = one.kind, one.verdict, one.statement, log.weights, one.backend
+        log.note(Finding(*about, value=one.local_error, unit=unit, tap=tap, reason=reason))
 
 
 @record_checks.register(Investigation)

@@ -65,11 +65,7 @@ def kokoro_decoder(
 
 
 def own_module(
-    target: str,
-    faults: list[str],
-    patches: Sequence[str] = (),
-    inputs: Path | None = None,
-    dynamic: Sequence[str] = (),
+    target: str, faults: list[str], patches: Sequence[str] = (), inputs: Path | None = None, dynamic: Sequence[str] = ()
 ) -> Target:
     """Return what a function of the user's own makes: a module and example inputs for it.
 

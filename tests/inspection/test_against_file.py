@@ -302,15 +302,25 @@ def test_a_wrong_scale_of_rounded_weights_is_named_beside_the_float_file(save, n
     weight = np.random.default_rng(3).standard_normal((6, 5)).astype(np.float32)
     scale = np.abs(weight).max() / 127
 
-    def product(name, factor=None):
-        made = [node("DequantizeLinear", ["q", "s"], ["w"], name="/weights")] if factor else []
-        given = {"q": np.round(weight / scale).astype(np.int8), "s": np.float32(scale * (factor or 1))}
+    def product(name, factor=None, zero=0):
+        made = [node("DequantizeLinear", ["q", "s", "z"], ["w"], name="/weights")] if factor else []
+        given = {
+            "q": np.round(weight / scale).astype(np.int8),
+            "s": np.float32(scale * (factor or 1)),
+            "z": np.int8(zero),
+        }
         nodes = [*made, node("MatMul", ["x", "w"], ["y"], name="/product")]
         return save(nodes, {"x": [1, 4, 6]}, ["y"], given if factor else {"w": weight}, name=name)
 
     whole = product("float.onnx")
-    (wrong,) = [one for one in nb.inspect(product("b.onnx", 2), against=whole).findings if one.blame == "file"]
-    assert (wrong.key, "'w' is 3.152 of the root mean square off 'w'" in wrong.statement) == ("/weights", True)
+    for change in ((2,), (1, 1)):  # of the scale, and of the zero point
+        (wrong,) = [
+            one for one in nb.inspect(product("b.onnx", *change), against=whole).findings if one.blame == "file"
+        ]
+        assert (wrong.key, "steps or more off 'w'; rounding explains half a step" in wrong.statement) == (
+            "/weights",
+            True,
+        )
     assert not [one for one in nb.inspect(product("a.onnx", 1), against=whole).findings if one.blame != "runtime"]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import kokoro_nb as nb
-from kokoro_nb.inspection.float16_foresight import float16_foresight, foreseen, in_danger, noisiest
+from kokoro_nb.inspection.float16_foresight import float16_foresight, foreseen, in_danger
 from kokoro_nb.inspection.node_judgement import relative_noise
 from kokoro_nb.inspection.onnx_file import read_onnx
 from kokoro_nb.inspection.onnx_model import run_session, session_of
@@ -38,11 +38,10 @@ def test_the_running_phase_comes_out_by_itself(source):
     inputs = {"f0": np.full((1, 24000, 1), 200, np.float32)}
     nodes = float16_foresight(read_onnx(source()), inputs)
     by_key = {one.key: one for one in nodes}
-    assert noisiest(nodes).key == "/sin"
+    assert "most noise would enter at /sin (Sin): " in foreseen(nodes)[-1]
     assert by_key["/sin"].noise > 0.5  # of the sine
     assert by_key["/phase"].noise < 0.01
     assert by_key["/phase"].headroom == pytest.approx(np.log2(65504 / (2 * np.pi * 200 * 9)), abs=1e-3)
-    assert any("/sin" in sentence for sentence in foreseen(nodes))
 
 
 def test_it_says_how_far_it_is(source):

@@ -92,10 +92,7 @@ class Worker:
     def __init__(self) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 -- closed with the process
         self._process = subprocess.Popen(
-            [sys.executable, *SAFELY, str(WORKER)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
+            [sys.executable, *SAFELY, str(WORKER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log
         )
         self.close = weakref.finalize(self, _end, self._process, self._log)
 

@@ -87,11 +87,7 @@ def write_speech(module: nn.Module, path: Path) -> None:
 
 
 def finish(
-    path: Path,
-    dtype: Dtype,
-    inputs: Sequence[TensorRule],
-    metadata: Mapping[str, str],
-    config: Mapping[str, Any],
+    path: Path, dtype: Dtype, inputs: Sequence[TensorRule], metadata: Mapping[str, str], config: Mapping[str, Any]
 ) -> None:
     """Give a file the names, the metadata, the version of the form and the dtype of its weights that a client wants."""
     import onnx

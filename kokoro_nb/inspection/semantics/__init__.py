@@ -1,8 +1,5 @@
 """What each operator of a file computes, in float64; the modules imported here register what they define."""
 
-from kokoro_nb.inspection.semantics import control_flow
-from kokoro_nb.inspection.semantics import plain as along_axes
-from kokoro_nb.inspection.semantics import plain as contributed
-from kokoro_nb.inspection.semantics import plain as pointwise
+from kokoro_nb.inspection.semantics import control_flow, plain
 
-__all__ = ["along_axes", "contributed", "control_flow", "pointwise"]
+__all__ = ["control_flow", "plain"]

@@ -136,10 +136,7 @@ def _detail(entries: Entries, entry: Entry, values: str, live: bool = False) -> 
         statistics |= {} if np.isnan(one.margin) else {f"room in {one.dtype} (dB)": one.margin}
     causes = dict.fromkeys(one.statement for culprit in entry.culprits for one in culprit.mechanisms)
     readers, none = entries.readers.get(entry.name, []), "no operator that was requested"
-    sides = (
-        ("Computed from", dict.fromkeys(operator.inputs), "nothing"),
-        ("Read by", readers, none),
-    )
+    sides = (("Computed from", dict.fromkeys(operator.inputs), "nothing"), ("Read by", readers, none))
     count = operator.shape[1] if len(operator.shape) > 1 else 0
     crowd = f"up to {-(-count // WIDTH)} to a column, the worst shown" if count > WIDTH else ""
     given = {"entries": entries, "entry": entry, "values": values, "live": live, "input": INPUT, "constant": CONSTANT}

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.faults import planted
+from kokoro_nb.studies.validate_steps import planted
 
 
 def test_it_is_removed_after_an_error():
