@@ -11,10 +11,18 @@ from kokoro_nb.reporting.drawings import drawn, drawn_together
 from kokoro_nb.reporting.style import compact
 from kokoro_nb.studies.benchmarks import DecoderBenchmark, Profiles
 from kokoro_nb.studies.padding.padded_decoder import PaddedRun
+from kokoro_nb.studies.patching import PatchEffects
 from kokoro_nb.studies.two_stage_npu.spoken_pieces import SpokenPieces
 from kokoro_nb.studies.validate_steps import StepErrors
 from kokoro_nb.studies.waveform_spectrum import SignalView
 from kokoro_nb.traces.statistics import compare
+
+
+@drawn.register
+def _effects(result: PatchEffects, label: str, caption: str) -> Any:
+    """01: what each patch changes."""
+    changes = {name: one.of_peak for name, one in result.changes.items()}
+    return log_bars(changes, "of peak", caption or "Effect of each patch", label)
 
 
 @drawn.register
