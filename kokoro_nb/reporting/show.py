@@ -11,7 +11,7 @@ from typing import Any
 
 from kokoro_nb.markup import table
 
-STUDIES = "kokoro_nb.studies."
+STUDIES = ("kokoro_nb.studies.", "kokoro_nb.benchmarks.")  # whose results study_drawings draws
 
 
 def shown(result: Any, label: str = "", caption: str = "") -> Any:
