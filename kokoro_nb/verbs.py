@@ -162,7 +162,7 @@ def _compare_paths(reference: Path, candidate: Path) -> Any:
     raise InputError(f"{reference} and {candidate} cannot be compared; give two folders, two .wav or two .json files.")
 
 
-def transcribe(audio: "np.ndarray", sr: int = 24000, model: str | Path = "mini") -> "Transcript":
+def transcribe(audio: "np.ndarray", sr: int = 24000, model: Any = "mini", words: bool = False) -> "Transcript":
     """Return what openai-whisper hears, with the figures by which it may be believed.
 
     Parameters
@@ -171,8 +171,10 @@ def transcribe(audio: "np.ndarray", sr: int = 24000, model: str | Path = "mini")
         Full scale 1.
     sr : int
         Sampling rate in Hz.
-    model : str or path
-        ``mini`` (bundled, a vocabulary of a few hundred words), one of whisper's names, or a checkpoint.
+    model : str, path or whisper.model.Whisper
+        ``mini`` (bundled, a vocabulary of a few hundred words), one of whisper's names, a checkpoint, or one loaded.
+    words : bool
+        Whether to time each word.
 
     Raises
     ------
@@ -182,7 +184,7 @@ def transcribe(audio: "np.ndarray", sr: int = 24000, model: str | Path = "mini")
     from kokoro_nb.listening.recogniser import load_whisper
     from kokoro_nb.listening.transcript import transcribe as hear
 
-    return hear(load_whisper(model), audio, sr)
+    return hear(load_whisper(model) if isinstance(model, str | Path) else model, audio, sr, words)
 
 
 def deliver(

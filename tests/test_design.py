@@ -13,6 +13,8 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "kokoro_nb"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+# what these measure no verb does: pieces of an NPU's audio, delegates, times, other programs, old claims
+WITHOUT_VERBS = {"06_two_stage_npu", "11_delegation", "19_benchmarks", "20_clients", "22_old_claims"}
 HEAVY = {"tvm", "executorch", "coremltools", "whisper", "onnxruntime", "librosa"}
 
 
@@ -138,9 +140,9 @@ def test_a_notebook_has_the_form_of_all_and_imports_the_package_and_its_own_stud
     assert _faults(notebook) == []
     others, names = _package_use(notebook, path.stem[3:])  # a study is named after its notebook, without the number
     assert others == []
-    own = {name for name in names if name.startswith("study.")}
-    assert names
-    assert len(own) <= 9, sorted(own)
+    verbs = {name for name in names if name.startswith("nb.")} - {"nb.load_model", "nb.capture", "nb.Logbook"}
+    assert verbs or path.stem in WITHOUT_VERBS, "no cell calls a public verb"
+    assert len([name for name in names if name.startswith("study.")]) <= 8, sorted(names)
 
 
 def _package_use(notebook, study):

@@ -245,8 +245,3 @@ def phrase_error_rate(texts: Sequence[str], heard: Sequence[Transcript | None]) 
     import jiwer
 
     return float(jiwer.wer([normalise(text) for text in texts], [believed(transcript) for transcript in heard]))
-
-
-def heard_in(model: Any, audio: Sequence[np.ndarray], sr: int, words: bool = False) -> list[Transcript | None]:
-    """Return what `model` hears in each signal; None where one is not finite, and so is nothing to be listened to."""
-    return [transcribe(model, y, sr, words) if np.isfinite(y).all() else None for y in audio]

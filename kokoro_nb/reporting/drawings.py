@@ -21,10 +21,9 @@ from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.markup import Fragment, table
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.reporting import figures
-from kokoro_nb.reporting.charts import heat_map, log_bars
+from kokoro_nb.reporting.charts import heat_map
 from kokoro_nb.reporting.explorer import explore
 from kokoro_nb.reporting.style import CANDIDATES, FAULT, NAN_MARK, REFERENCE, legend_above, new_figure
-from kokoro_nb.traces.statistics import Parity
 from kokoro_nb.traces.trace import Trace
 
 if TYPE_CHECKING:
@@ -66,14 +65,6 @@ def _rows(first: Any, results: Any, label: str, caption: str) -> Any:
     if isinstance(results, Sequence):
         return table([_row(result) for result in results], caption)
     return heat_map({name: {column: row[column] for column in first} for name, row in results.items()}, caption, label)
-
-
-@drawn_together.register
-def _changes(first: Parity, results: Any, label: str, caption: str) -> Any:
-    """Draw the largest error of each comparison, by its name."""
-    if isinstance(results, Sequence):
-        return _rows(first, results, label, caption)
-    return log_bars({name: one.of_peak for name, one in results.items()}, "of peak", caption, label)
 
 
 @drawn_together.register

@@ -86,12 +86,12 @@ def _diagnosis(found: Diagnosis, log: CheckLog, subject: str, parity: float | No
 def _culprits(found: Diagnosis, log: CheckLog) -> None:
     """Record the operator that is executed first and the one with the largest effect, which may be the same."""
     named = {one.tap.name: one for one in (*found.culprits[:1], *found.ranked[:1]) if one.tap is not None}
-    for one in named.values():
+    for name, one in named.items():
         inherited = "" if one.inherited_error is None else f"inherited error {number(one.inherited_error)} of peak"
         effect = "" if one.effect is None else f"{number(100 * one.effect)} % of the output's error"
         notes = (f"mechanism: {one.mechanism.name}", inherited, effect, one.source, one.reason)
         reason = "; ".join(filter(None, notes))
-        tap, unit = one.tap and f"{one.tap.name} ({one.tap.op})", "of peak, by itself"
+        tap, unit = f"{name} ({one.tap and one.tap.op})", "of peak, by itself"
         about = one.kind, one.verdict, one.statement, log.weights, one.backend
         log.note(Finding(*about, value=one.local_error, unit=unit, tap=tap, reason=reason))
 

@@ -2,19 +2,26 @@
 
 from typing import Any
 
-from kokoro_nb.benchmarks.profiles import shares
-from kokoro_nb.errors import InputError
+from kokoro_nb.benchmarks.decoders import DecoderTimes
+from kokoro_nb.benchmarks.profiles import Profile, shares
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.reporting import figures
 from kokoro_nb.reporting.charts import heat_map, log_bars
 from kokoro_nb.reporting.drawings import drawn, drawn_together
 from kokoro_nb.reporting.style import compact
-from kokoro_nb.studies.benchmarks import DecoderBenchmark, Profiles
 from kokoro_nb.studies.padding.padded_decoder import PaddedRun
+from kokoro_nb.studies.patching import PatchEffects
 from kokoro_nb.studies.two_stage_npu.spoken_pieces import SpokenPieces
 from kokoro_nb.studies.validate_steps import StepErrors
 from kokoro_nb.studies.waveform_spectrum import SignalView
 from kokoro_nb.traces.statistics import compare
+
+
+@drawn.register
+def _effects(result: PatchEffects, label: str, caption: str) -> Any:
+    """01: what each patch changes."""
+    changes = {name: one.of_peak for name, one in result.changes.items()}
+    return log_bars(changes, "of peak", caption or "Effect of each patch", label)
 
 
 @drawn.register
@@ -62,31 +69,23 @@ def _steps(result: StepErrors, label: str, caption: str) -> Any:
 
 
 @drawn.register
-def _times(result: DecoderBenchmark, label: str, caption: str) -> Any:
-    """19: the time of each program as a bar with its quartiles.
-
-    Raises
-    ------
-    InputError
-        If nothing was measured.
-    """
+def _times(result: DecoderTimes, label: str, caption: str) -> Any:
+    """19: the time of each program as a bar with its quartiles."""
     rows = result.rows
-    if not rows:
-        raise InputError("There are no times to draw; measure one program at least.")
     return log_bars(
         {row.program: row.seconds.median for row in rows},
         "seconds of a call: median, quartiles",
-        caption or f"Decoder from har, {result.length:g} s",
+        caption or f"Decoder from har, {result.decoder.length:g} s",
         label,
         {row.program: f"{compact(row.real_time)} x real time" for row in rows},
         {row.program: (row.seconds.low, row.seconds.high) for row in rows},
     )
 
 
-@drawn.register
-def _family_shares(result: Profiles, label: str, caption: str) -> Any:
+@drawn_together.register
+def _family_shares(first: Profile, results: Any, label: str, caption: str) -> Any:
     """Draw the share of each family of operators in the time of each program."""
-    parts = {name: shares(each.seconds) for name, each in result.known.items()}
+    parts = {name: shares(each.seconds) for name, each in results.items()}
     families = dict.fromkeys(family for part in parts.values() for family in part)
     cells = {
         name: {family: 100 * part.get(family, 0.0 if part else float("nan")) for family in families}

@@ -1,6 +1,7 @@
 """01: what has to change before Kokoro can be exported, and what each change costs."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -8,12 +9,18 @@ from kokoro.model import KModel
 
 from kokoro_nb.listening.spectrum import spectral_flatness
 from kokoro_nb.models import stages
-from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.models.case import decode
 from kokoro_nb.models.noise import draw
 from kokoro_nb.models.patches import PATCHES
 from kokoro_nb.studies.decoder import decoder_part
-from kokoro_nb.traces.statistics import describe
+from kokoro_nb.traces.statistics import Parity, describe
+
+
+@dataclass(frozen=True)
+class PatchEffects:
+    """What each patch changes, by its name; for a figure."""
+
+    changes: Mapping[str, Parity]
 
 
 def added_noise(model: KModel, inputs: Mapping[str, torch.Tensor]) -> np.ndarray:

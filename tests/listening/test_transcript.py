@@ -15,7 +15,6 @@ from kokoro_nb.listening.transcript import (
     Transcript,
     believed,
     doubts,
-    heard_in,
     is_speech,
     phrase_error_rate,
     phrases,
@@ -107,8 +106,3 @@ def test_the_phrases_are_distinct_held_out_and_of_the_vocabulary():
     assert spoken_texts("My own.", 3) == ("My own.",)
     assert spoken_texts("", 3) == phrases(3)
     assert spoken_texts("notes", 3)[0] == "Hello world."
-
-
-def test_what_is_not_finite_is_not_listened_to(monkeypatch):
-    monkeypatch.setattr("kokoro_nb.listening.transcript.transcribe", lambda model, y, sr, words: SURE)
-    assert heard_in(None, [np.zeros(4), np.array([0.0, np.nan])], 24_000) == [SURE, None]

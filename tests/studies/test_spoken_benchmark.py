@@ -2,11 +2,8 @@
 
 import pytest
 
-from kokoro_nb.benchmarks.text_to_audio import TextToAudioTimes
-from kokoro_nb.studies.benchmarks import SpokenBenchmark
-from kokoro_nb.studies.two_stage_npu.agreement import TextAgreement
+from kokoro_nb.studies.two_stage_npu.agreement import INPUTS_LIMIT, TextAgreement
 
-TIMES = TextToAudioTimes("A dog.", (), {})
 NAN = float("nan")
 
 
@@ -21,11 +18,11 @@ NAN = float("nan")
 )
 def test_speech_of_the_right_length_that_says_something_else_is_seen(inputs, distance, right):
     spoken = TextAgreement("A dog.", "", 20, True, 1e-7, inputs, 1e-7, 1e-6, distance, 0.2)
-    far = SpokenBenchmark(TIMES, {"onnxruntime": spoken}).far["onnxruntime"]
-    assert [figure <= limit for _, figure, limit, _ in far] == right
-    assert [limit for _, _, limit, _ in far] == [2e-5, 1.0]
+    assert [spoken.inputs <= INPUTS_LIMIT, spoken.distance <= spoken.distance_limit] == right
+    assert spoken.determined
+    assert (INPUTS_LIMIT, spoken.distance_limit) == (2e-5, 1.0)
 
 
 def test_a_spectrum_that_says_nothing_is_not_checked():
     spoken = TextAgreement("A dog.", "", 20, True, 1e-7, 1e-6, 1e-7, 1e-6, 4.2, 4.0)
-    assert len(SpokenBenchmark(TIMES, {"onnxruntime": spoken}).far["onnxruntime"]) == 1
+    assert not spoken.determined

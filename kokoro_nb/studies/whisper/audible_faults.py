@@ -4,7 +4,8 @@ Each fault is made where an export makes it, on the eager model, so that nothing
 """
 
 import copy
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import torch
 from kokoro.model import KModel
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from kokoro_nb.listening.comparison import FINITE
 from kokoro_nb.models import noise, stages
 from kokoro_nb.models.architecture import SAMPLE_RATE, SAMPLES_PER_FRAME
 from kokoro_nb.models.case import Case, decode
@@ -20,6 +22,8 @@ from kokoro_nb.models.static_buffers import widened
 
 GAIN = 4.0  # of full scale, at the peak: what is written as 16-bit integers is cut at 1
 LOST = 0.25  # s
+MEASURES = ("RMS ratio", "largest band-energy ratio", "SNR", "log-spectral distance", "mel-cepstral distance")
+MARGIN = 2.0  # times the worst healthy version; of an SNR, which is in dB already, the same factor in amplitude
 
 
 def naive_padding(model: KModel, case: Case) -> np.ndarray:
@@ -87,8 +91,8 @@ FAULTS: dict[str, Callable[[KModel, Case], np.ndarray]] = {
     "clipped WAV": clipped,
     "swapped blocks": swapped_stages,
     "lost chunk": lost_chunk,
+    "another draw of noise": other_noise,
 }
-HARMLESS: dict[str, Callable[[KModel, Case], np.ndarray]] = {"another draw of noise": other_noise}
 
 
 def _stage(model: KModel, inputs: dict[str, torch.Tensor]) -> np.ndarray:
@@ -105,3 +109,34 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return type(value)(map(_rounded, value))
     return value.half().float() if getattr(value, "dtype", None) == torch.float32 else value
+
+
+def noticed_by(
+    healthy: Sequence[Mapping[str, float]], faulty: Sequence[Mapping[str, float]], margin: float = MARGIN
+) -> tuple[str, ...]:
+    """Return the measures that notice a fault: in each utterance they are further off than in any healthy one.
+
+    Parameters
+    ----------
+    healthy : sequence of dict
+        What `compare_audio` gives for versions that nothing is wrong with, of any of the utterances.
+    faulty : sequence of dict
+        The same for the version in question, one for each utterance.
+    margin : float
+        How many times further off than the worst healthy one.
+
+    Returns
+    -------
+    tuple of str
+        Names out of `MEASURES`; the finite fraction alone where an audio is not finite, for then nothing else is
+        defined.
+    """
+    if any(one[FINITE] < 100 for one in faulty):
+        return (FINITE,)
+    return tuple(name for name in MEASURES if all(_beyond(name, healthy, one, margin) for one in faulty))
+
+
+def _beyond(name: str, healthy: Sequence[Mapping[str, float]], one: Mapping[str, float], margin: float) -> bool:
+    if name == "SNR":
+        return one[name] < np.min([sound[name] for sound in healthy]) - 20 * math.log10(margin)
+    return abs(one[name]) > margin * np.max([abs(sound[name]) for sound in healthy])

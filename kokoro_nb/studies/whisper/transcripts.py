@@ -1,7 +1,6 @@
-"""What Whisper hears in every version of the same phrases."""
+"""What Whisper hears in some phrases, and when it hears each word."""
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,83 +8,25 @@ import numpy as np
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.recogniser import load_whisper, whisper_available
-from kokoro_nb.listening.transcript import Transcript, doubts, heard_in, phrase_error_rate
+from kokoro_nb.listening.transcript import Transcript, doubts, phrase_error_rate
 from kokoro_nb.models.architecture import SAMPLE_RATE, SAMPLES_PER_FRAME
 from kokoro_nb.models.case import Case
-from kokoro_nb.studies.waveform_spectrum import PACKAGE
-from kokoro_nb.studies.whisper.phrase_versions import PhraseVersions
-
-Transcripts = Sequence[Transcript | None]
 
 
-@dataclass(frozen=True, eq=False)
-class Listening:
-    """The transcripts of every version and every control.
-
-    Attributes
-    ----------
-    versions : PhraseVersions
-        What was listened to.
-    recogniser : whisper.model.Whisper or None
-        None where it is not here.
-    reason : str
-        Why not.
-    heard : dict of str to sequence of Transcript or None
-        By version, one for each phrase; None where the audio is not finite. Empty without a recogniser.
-    rates : dict of str to float
-        Word error rate over all phrases, by version.
-    seconds : float
-        Time to transcribe one phrase, on the CPU.
-    """
-
-    versions: PhraseVersions
-    recogniser: Any
-    reason: str
-    heard: Mapping[str, Transcripts]
-    rates: Mapping[str, float]
-    seconds: float
-
-    @property
-    def points(self) -> dict[str, float]:
-        """Percentage points between the error rate of each version and that of the package's own audio."""
-        names = [name for name in self.rates if name in self.versions.audio and name != PACKAGE]
-        return {name: 100 * (self.rates[name] - self.rates[PACKAGE]) for name in names}
-
-    def transcript_rows(self) -> list[dict[str, Any]]:
-        """Return a row for each phrase, with what is heard in each version."""
-        return [
-            {"phrase": phrase} | {name: one[at].text if one[at] else "not finite" for name, one in self.heard.items()}  # type: ignore[union-attr]
-            for at, phrase in enumerate(self.versions.texts if self.heard else ())
-        ]
-
-    def rate_rows(self) -> list[dict[str, Any]]:
-        """Return a row for each version and each control."""
-        return [
-            {"version": name, "WER": rate, "points from the package": 100 * (rate - self.rates[PACKAGE])}
-            | {"doubted": sum(not t or bool(doubts(t)) for t in self.heard[name]), "phrases": len(self.heard[name])}
-            | {"mean log probability": np.mean([t.avg_logprob if t else np.nan for t in self.heard[name]])}
-            for name, rate in self.rates.items()
-        ]
-
-    def timing_rows(self) -> list[dict[str, str | float]]:
-        """Return a row for each word of the first phrase: when it is spoken, and when it is heard."""
-        if self.recogniser is None:
-            return timing_rows(self.versions.cases[0], None)
-        (timed,) = heard_in(self.recogniser, self.versions.package[:1], self.versions.sr, words=True)
-        return timing_rows(self.versions.cases[0], timed)
+def listener(model: str) -> tuple[Any, str]:
+    """Return openai-whisper's model of that name or path, or None and why it is not here."""
+    reason = whisper_available(model)
+    return (None, reason) if reason else (load_whisper(model), "")
 
 
-def listen(versions: PhraseVersions, whisper_model: str) -> Listening:
-    """Transcribe every version and every control with openai-whisper's model `whisper_model`, if it is here."""
-    reason = whisper_available(whisper_model)
-    if reason:
-        return Listening(versions, None, reason, {}, {}, float("nan"))
-    model, signals = load_whisper(whisper_model), {**versions.audio, **versions.controls}
-    begin = time.perf_counter()
-    heard = {name: heard_in(model, audio, versions.sr) for name, audio in signals.items()}
-    seconds = (time.perf_counter() - begin) / sum(map(len, signals.values()))
-    rates = {name: phrase_error_rate(versions.texts, found) for name, found in heard.items()}
-    return Listening(versions, model, "", heard, rates, seconds)
+def rate_row(texts: Sequence[str], heard: Sequence[Transcript | None]) -> dict[str, float]:
+    """Return the word error rate over all `texts`, and how sure Whisper was; None where audio is not finite."""
+    return {
+        "WER": phrase_error_rate(texts, heard),
+        "doubted": sum(not one or bool(doubts(one)) for one in heard),
+        "phrases": len(heard),
+        "mean log probability": float(np.mean([one.avg_logprob if one else np.nan for one in heard])),
+    }
 
 
 PAUSES = frozenset(" ,.!?;:—…")

@@ -10,7 +10,7 @@ from training.espeak import speak
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.transcript import Transcript, Word
 from kokoro_nb.studies.waveform_spectrum import PACKAGE
-from kokoro_nb.studies.whisper.phrase_versions import PhraseVersions, known_sentences
+from kokoro_nb.studies.whisper.known_sentences import known_sentences
 from kokoro_nb.studies.whisper.transcripts import timing_rows, word_times
 
 
@@ -52,9 +52,7 @@ TEXTS = ("he sleeps often", "susan falls")
 def test_an_export_that_says_another_sentence_is_seen():
     own = [speak(text, "en-us", 150).audio for text in TEXTS]
     audio = {PACKAGE: own, "swapped": [np.resize(own[1], own[0].size), np.resize(own[0], own[1].size)]}
-    controls = {"backwards (control)": [y[::-1] for y in own]}
-    cases = tuple(SimpleNamespace(text=text) for text in TEXTS)
-    heard = known_sentences(PhraseVersions(cases, audio, own, controls, {}))
+    heard = known_sentences(TEXTS, audio | {"backwards (control)": [y[::-1] for y in own]})
     assert heard.choices == 50
     assert heard.shares == {PACKAGE: 1.0, "swapped": 0.0, "backwards (control)": 0.0}
     assert heard.understood
@@ -64,7 +62,6 @@ def test_an_export_that_says_another_sentence_is_seen():
 
 
 def test_a_text_that_the_recogniser_cannot_know_is_a_reason():
-    y = [np.ones(24_000, np.float32)]
-    made = PhraseVersions((SimpleNamespace(text="zzyzx"),), {PACKAGE: y}, y, {}, {})
-    assert known_sentences(made).reason == "the recogniser has no pronunciation of zzyzx"
-    assert not known_sentences(made).understood
+    heard = known_sentences(["zzyzx"], {PACKAGE: [np.ones(24_000, np.float32)]})
+    assert heard.reason == "the recogniser has no pronunciation of zzyzx"
+    assert not heard.understood
