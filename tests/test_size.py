@@ -10,19 +10,19 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 BUDGETS = {
-    "studies": 2_895,
+    "studies": 2_913,
     "locate, inspection, faults, traces": 10_296,
-    "backends": 4_995,
-    "reporting": 3_073,
-    "delivery": 2_912,
+    "backends": 5_012,
+    "reporting": 3_071,
+    "delivery": 2_908,
     "models": 2_570,
-    "benchmarks": 702,
+    "benchmarks": 699,
     "defects": 994,
     "listening": 781,
     "commands, top": 1_556,
-    "tests": 20_719,
+    "tests": 20_687,
 }
-FILES = 328
+FILES = 324
 LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 

@@ -54,10 +54,9 @@ def _named_or_alone(operator: Operator, failure: Failure, specification: Any) ->
 
 def _noted(candidate: Exported, failure: Failure) -> Operator | None:
     """Return the operator of which the node was made that the error names, or a note of it."""
-    noted, named = _NODE.search(failure.log), _GIVEN.search(failure.message)
-    if (node := noted or named) is None:
+    if (node := _NODE.search(failure.log) or _GIVEN.search(failure.message)) is None:
         return None
-    program = candidate.program.run_decompositions() if noted else candidate.program
+    program = candidate.program if node.re is _GIVEN else candidate.program.run_decompositions()
     return _operator(candidate, [one for one in program.graph.nodes if one.name == node[1]])
 
 

@@ -24,7 +24,7 @@ from kokoro_nb.storage import json_ready
 FINDINGS = "findings.json"
 OUT_DIR = "KOKORO_NB_OUT_DIR"  # tells the kernel of a run where its results go
 BACKENDS = ("backend", "backends", "delegates", "accelerators")  # a parameter of that name, or ending with it
-STUDIES = "kokoro_nb.studies."  # what only one of them has is drawn in a module of its own
+STUDIES = ("kokoro_nb.studies.", "kokoro_nb.benchmarks.")  # whose results study_drawings draws
 NOTEBOOK = re.compile(r"\w[\w.-]*")
 
 
