@@ -44,7 +44,6 @@ OTHER: dict[str, str] = {  # the rest of what is no measurement -> why NaN canno
     "min(places, key=lambda one: -one[0])": "pairs of a count and a place",
     "min(model.ir_version, IR_VERSION)": "versions, integers",
     "min(candidates, key=cycles)": "cycles that a schedule is counted to need, never measured",
-    "max(grown, key=lambda one: one.noise - one.before, default=None)": "the list holds what is finite alone",
     "min(100 * fraction, 99.99)": "only below 1, which NaN is not: so that not all is never shown as all",
     "min(shares)": "their sum is finite, which is asked first",
     "max(abs(self.minimum), abs(self.maximum))": "extremes of what is finite, or both NaN",
