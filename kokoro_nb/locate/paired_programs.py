@@ -99,7 +99,7 @@ def _culprit(parted: list[Tap], right: Trace, own: Trace, candidate: Exported, b
         if tap.op == twin.op and other in theirs and given_there and other not in given_there:
             text = f"it reads what is {given_there[0]} in the reference, which reads {other} there"
             reading.append(Mechanism("operator lowered as another", "another value is read", (text,), explained=1.0))
-    causes = (*padded, *_structural(tap, twin, right, own), *reading, *_moved(given, expected), *others)
+    causes = (*padded, *_structural(tap, twin, right, own), *_moved(given, expected), *reading, *others)
     about = {"candidates": candidates, "mechanisms": causes, "source": source}
     return wrong_operator(evidence, backend, tap=tap, ratio=None, **about)
 
