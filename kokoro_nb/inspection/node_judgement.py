@@ -67,7 +67,7 @@ class NodeOutputError:
     @classmethod
     def of(cls, error: LocalError) -> "NodeOutputError":
         """Return the figures of a local error, without its tensors."""
-        given, right = error.given.astype(np.float64), error.right.astype(np.float64)
+        given, right = (np.asarray(one, np.float64) for one in (error.given, error.right))
         finite, sound = (float(np.isfinite(one).mean()) if one.size else float("nan") for one in (given, right))
         words = pattern(error.wrong, np.full(error.wrong.shape, np.nan)).words if error.wrong.any() else ""
         about = error.error, error.peak, error.ratio, int(error.wrong.sum()), error.form or words, describe(given).rms
@@ -273,7 +273,7 @@ def _output_error(
         if call.node.op_type in ("Cast", "CastLike") and is_float(np.asarray(inputs[0]).dtype):
             value, right = _defined_part(value, right, np.asarray(inputs[0]))
         return compared(name, value, right, None)
-    last = spacing(right.astype(np.float64), value.dtype)
+    last = spacing(np.asarray(right, np.float64), value.dtype)
     return compared(name, value, right, last, lambda: rounding_limits(call, inputs, exact, k, value.dtype))
 
 
@@ -286,7 +286,7 @@ def relative_noise(value: Value, right: Value) -> float:
         return 0.0
     if value.shape != right.shape:
         return float("nan")
-    given, exact = value.astype(np.float64), right.astype(np.float64)
+    given, exact = np.asarray(value, np.float64), np.asarray(right, np.float64)
     finite = np.isfinite(exact)
     with np.errstate(invalid="ignore"):
         noise = float(np.square(np.where(finite, given - exact, 0.0)).sum())
@@ -303,7 +303,10 @@ def is_finite(value: Value) -> bool:
     if isinstance(value, list):
         return all(map(is_finite, value))
     array = np.asarray(value)
-    return not is_float(array.dtype) or bool(np.isfinite(array.astype(np.float64)).all())
+    # NumPy's own floats are not copied
+    return not is_float(array.dtype) or bool(
+        np.isfinite(array if array.dtype.kind == "f" else array.astype(float)).all()
+    )
 
 
 def _before(call: OnnxCall, inputs: Several, k: int, given: Any) -> np.ndarray | None:
@@ -349,7 +352,7 @@ def compared(name: str, value: Array, right: Array, limits: Input, rounding: Any
     operator = Operator(name, "", "", (), value.shape, value.dtype.name)
     floor = 0.0 if limits is None else limits
     allowed = rounding and (lambda: (rounding(), 0.0))
-    return NodeOutputError.of(judged(operator, value, right.astype(np.float64), floor, allowed, enough=0.5))
+    return NodeOutputError.of(judged(operator, value, np.asarray(right, np.float64), floor, allowed, enough=0.5))
 
 
 def unrounded_inputs_explain(

@@ -310,7 +310,7 @@ def in_range(right: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 def _alike(given: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Return where both are finite, both NaN, or both the same infinity."""
-    wide = given.astype(np.float64)
+    wide = np.asarray(given, np.float64)
     both = (np.logical_and(kind(wide), kind(right)) for kind in (np.isfinite, np.isnan))
     return np.logical_or.reduce([*both, wide == right])
 

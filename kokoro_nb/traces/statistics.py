@@ -212,7 +212,7 @@ def relative_difference(value: np.ndarray, right: np.ndarray) -> float:
     """
     if value.shape != right.shape:
         return float("inf")
-    given, right = value.astype(np.float64), right.astype(np.float64)
+    given, right = np.asarray(value, np.float64), np.asarray(right, np.float64)
     finite = np.isfinite(right)
     if (finite != np.isfinite(given)).any():
         return float("inf")
