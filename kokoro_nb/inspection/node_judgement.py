@@ -304,8 +304,8 @@ def is_finite(value: Value) -> bool:
         return all(map(is_finite, value))
     array = np.asarray(value)
     # NumPy's own floats are not copied
-    return not is_float(array.dtype) or bool(
-        np.isfinite(array if array.dtype.kind == "f" else array.astype(float)).all()
+    return bool(
+        not is_float(array.dtype) or np.isfinite(array if array.dtype.kind == "f" else array.astype(float)).all()
     )
 
 
