@@ -17,8 +17,7 @@ UNCHANGED = 2.0**-20  # the same of float32
 WIDE = frozenset(("float32", "float64", "int32", "int64", "bool"))
 ROUNDED = 1 / 14  # of its peak: what rounding to 4 bits does to it
 LARGE = 8  # elements of a constant that is no number
-STEPS = 0.6  # of an integer, in the middle of all elements: rounding has a quarter
-ALIKE = 0.7  # correlation from which two constants are the same but for an error
+STEPS, ALIKE = 0.6, 0.7  # median of the steps off (rounding: 0.25); correlation of constants that stand for each other
 CHANNEL = 4  # elements of a channel from which it is told from others by their ratios
 FOLDED = 0.01  # of a channel's norm: what rounding to float16 does to it is below it
 

@@ -25,8 +25,7 @@ from kokoro_nb.markup import number
 
 LARGEST = 65504.0
 BITS = 11  # of a float16
-NORMAL = 2.0**-14  # from which a float16 has all its bits
-SPLIT, FINE = 2.0 ** (53 - BITS) + 1, 1.5 * 2.0**28
+NORMAL, SPLIT, FINE = 2.0**-14, 2.0 ** (53 - BITS) + 1, 1.5 * 2.0**28  # the first: from where it has all its bits
 EXPONENTIALS = frozenset(("ReduceLogSumExp", "Softplus", "Mish"))
 """Operators that take an exponential inside, and are written so, unless a kernel takes care."""
 MEANS = frozenset(("ReduceMean", "GlobalAveragePool"))
