@@ -147,7 +147,7 @@ class PairedPrograms(PairedValues):
         wanted = [self.first.get(one, "") for one in other.reads]
         held, there = ([one is None for one in each.constants] for each in (node, other))
         if _is_alike(other, node) and all(given) and all(wanted):
-            text = f"{', '.join(node.reads)} for {', '.join(other.reads)} there"
+            text = f"what is {', '.join(there for there, _ in pairs)} there for {', '.join(other.reads)}"
             places = node.operator == other.operator and len(held) == len(there)  # of one format
             if sorted(given) == sorted(wanted) and (given != wanted or (places and held != there)):
                 words.append(f"its inputs are exchanged, {text}")

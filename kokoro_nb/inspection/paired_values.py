@@ -270,8 +270,10 @@ class PairedValues:
         found = []
         for k, one in enumerate(self.reference.nodes):
             common, same = read & self.read_by(one), same_weight(one, node)  # which sorts both
-            if common or same:
-                found.append((not same, one.operator != node.operator, not self.is_missing(one), -len(common), k))
+            alike, missing = one.operator == node.operator, self.is_missing(one)
+            moved = alike and missing and len(one.reads) == len(node.reads) and not any(differing(one, node))
+            if common or same or moved:
+                found.append((not same, not alike, not moved, not missing, -len(common), k))
         return [self.reference.nodes[k] for *_, k in sorted(found)]
 
     def paired_reads(self, node: ComparedNode) -> set[str]:

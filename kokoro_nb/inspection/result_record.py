@@ -30,8 +30,6 @@ from kokoro_nb.traces.statistics import of_peak
 Row = dict[str, Any]
 NOTHING: Row = {"failure": "", "history": {}, "remedies": []}
 NO_FIGURES = (None,) * 4
-LOG = 2000  # characters of what a tool printed before it failed
-HIDDEN = "the runtime does not show its result"
 
 
 def result_record(found: Diagnosis | InspectionReport, label: str = "", **about: Any) -> Row:
@@ -85,7 +83,7 @@ def _of_program(found: Diagnosis, label: str) -> Row:
         "runtime": {"name": found.backend, "packages": getattr(subject and subject.runtime, "packages", ())},
         "inputs": [sketched(as_array(name, value), name=name) for name, value in inputs.items()],
         "failure": str(failure or ""),
-        "log": failure.log[-LOG:] if failure else "",
+        "log": failure.log[-2000:] if failure else "",  # what the tool printed before it failed
         "history": seen.history.changes if seen else {},
         "search": found.bisection.as_dict() if found.bisection else {},
         "operators": list(_operators(found)),
@@ -120,7 +118,7 @@ def _operators(found: Diagnosis) -> Iterator[Row]:
         elif named:
             yield _operator(*about, "fail", "", named.ratio, named.local_error, None, None)
         else:
-            yield _operator(*about, "unknown", HIDDEN, *NO_FIGURES)
+            yield _operator(*about, "unknown", "the runtime does not show its result", *NO_FIGURES)
 
 
 def _outputs(found: Diagnosis) -> Iterator[Row]:

@@ -119,13 +119,16 @@ def test_two_inputs_that_are_exchanged_are_no_other_weights(save, node):
 
     (found,) = nb.inspect(joined("b.onnx", "s", "t"), against=joined("a.onnx", "t", "s")).findings
     assert (found.key, found.counterpart) == ("/p", "/p")
-    assert "it reads another value, s for t there" in found.statement
+    assert "it reads another value, what is s there for t" in found.statement
     assert "constant" not in found.statement
 
 
 @pytest.mark.parametrize(
     ("change", "key", "words"),
-    [({"reads": "ts"}, "/apart", "inputs are exchanged, t, s"), ({"floor": 1e-5}, "/floor", "/log is the first")],
+    [
+        ({"reads": "ts"}, "/apart", "inputs are exchanged, what is t, s there for s, t"),
+        ({"floor": 1e-5}, "/floor", "/log is the first"),
+    ],
 )
 def test_exchanged_inputs_and_a_constant_that_a_later_node_shows_are_named(save, node, change, key, words):
     def levels(name, reads="st", floor=1e-6):
