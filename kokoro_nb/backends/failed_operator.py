@@ -23,7 +23,7 @@ OPERATORS = tuple(
         r"converting '([\w.]+)' op",
     )
 )
-OTHERS = frozenset(("kokoro_nb", "torch", *sys.stdlib_module_names))  # whose lines are none of the model
+OTHERS = frozenset(("kokoro_nb", "torch", "numpy", *sys.stdlib_module_names))  # whose lines are none of the model
 FRAME = r'File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<function>\S+)\n[ \t]*(?P<code>[^\n]*)'
 # after these words come the lines of the model; the last of them is the innermost
 TRACE = re.compile(

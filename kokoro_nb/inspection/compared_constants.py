@@ -96,12 +96,11 @@ def misquantised_weights(
         steps = scales_spread(arrays[1].astype(np.float64), value.shape, axis, block)
         for other, name, right in weights:
             right = right.T if right.shape != value.shape == right.T.shape else right
-            alike = right.shape == value.shape and value.size >= LARGE and right.dtype.kind == "f"
-            off = float(np.median(np.abs(value - right) / steps)) if alike else 0.0
-            if off > STEPS and np.sum(value * right) >= ALIKE * np.linalg.norm(value) * np.linalg.norm(right):
-                words = (
-                    f"half of its values are {number(off)} steps or more off '{name}'; rounding explains half a step"
-                )
+            same = right.shape == value.shape and value.size >= LARGE and right.dtype.kind == "f"
+            near = same and np.sum(value * right) >= ALIKE * np.linalg.norm(value) * np.linalg.norm(right)
+            off = float(np.median(np.abs(value - right) / steps)) if near else 0.0
+            if off > STEPS:
+                words = f"half of its values are {number(off)} steps or more off '{name}' (rounding: half a step)"
                 yield node, other, words
 
 

@@ -304,23 +304,16 @@ def test_a_wrong_scale_of_rounded_weights_is_named_beside_the_float_file(save, n
 
     def product(name, factor=None, zero=0):
         made = [node("DequantizeLinear", ["q", "s", "z"], ["w"], name="/weights")] if factor else []
-        given = {
-            "q": np.round(weight / scale).astype(np.int8),
-            "s": np.float32(scale * (factor or 1)),
-            "z": np.int8(zero),
-        }
+        given = {"q": np.round(weight / scale).astype(np.int8), "s": np.float32(scale * (factor or 1))}
+        given |= {"z": np.int8(zero)}
         nodes = [*made, node("MatMul", ["x", "w"], ["y"], name="/product")]
         return save(nodes, {"x": [1, 4, 6]}, ["y"], given if factor else {"w": weight}, name=name)
 
     whole = product("float.onnx")
     for change in ((2,), (1, 1)):  # of the scale, and of the zero point
-        (wrong,) = [
-            one for one in nb.inspect(product("b.onnx", *change), against=whole).findings if one.blame == "file"
-        ]
-        assert (wrong.key, "steps or more off 'w'; rounding explains half a step" in wrong.statement) == (
-            "/weights",
-            True,
-        )
+        found = nb.inspect(product("b.onnx", *change), against=whole).findings
+        (wrong,) = [one for one in found if one.blame == "file"]
+        assert (wrong.key, "steps or more off 'w' (rounding: half a step)" in wrong.statement) == ("/weights", True)
     assert not [one for one in nb.inspect(product("a.onnx", 1), against=whole).findings if one.blame != "runtime"]
 
 
