@@ -84,7 +84,7 @@ class PairedPrograms(PairedValues):
                 return replace(_found(changed, "changed constant", f"{part}.", ()), counterpart=right.key)
         exact = same_constants(self.reference, self.candidate)
         if node is None and exact:
-            paired = replace(self, limit=EXACT)
+            paired = replace(self.held_to(EXACT), limit=EXACT)
             node = next(paired.parting(), None)
         elif node is None and rounds and not apart <= OTHER:
             exactly = {name: (other, self.differs([name], [other])) for name, (other, _) in self.pairs.items() if other}
@@ -163,14 +163,14 @@ class PairedPrograms(PairedValues):
             other = others[0]
             proof.append(f"Its counterpart there is {_named(other)}.")
             how, rewired = list(differing(other, node)), self._rewired(node, other)
-            turned = self._turned(node, other, proof, rewired=True) if rewired and not how else None
-            if turned is not None:
+            if rewired and not how and (turned := self._turned(node, other, proof)) is not None:
                 return turned
             how += rewired
             for one, right in zip(node.outputs, other.outputs, strict=False):
                 if one in self.own and right in self.known:
                     how += [("changed scale", words) for words in scaled(self.own[one], self.known[right], self._alike)]
             mine, theirs = (len(one.reads) + sum(each is not None for each in one.constants) for one in (node, other))
+            how = how or self._as_output(node)
             if not how and mine != theirs:
                 how = [("operator lowered as another", f"it has {mine} inputs in place of {theirs}")]
             return self._stated(node, how, proof)
@@ -186,6 +186,8 @@ class PairedPrograms(PairedValues):
             found = _found(one, "changed constant", f"{part}; {node.key} is the first that shows it.", proof)
             return replace(found, counterpart=there.key)
         apart = float(np.max([self.pairs[one][1] for one in node.reads if one in self.pairs], initial=0.0))
+        if apart > SAME and (origin := next(filter(self._begins, self._before(node)), None)) is not None:
+            return self.at(origin)  # a mask that is far larger hides it on the way
         if apart > SAME:
             words = f"Its input is {number(apart)} of its root mean square apart: it makes that large."
             found = InspectionFinding.at(node, "precision", "precision", statement, *proof, words)
@@ -194,17 +196,26 @@ class PairedPrograms(PairedValues):
         unknown = InspectionFinding.at(node, "structure", "unknown", statement, *proof, *unseen)
         return self._turned(node, next(iter(self.counterparts(node)), None), proof) or unknown
 
-    def _turned(
-        self, node: ComparedNode, other: ComparedNode | None, proof: list[str], rewired: bool = False
-    ) -> InspectionFinding | None:
+    def _turned(self, node: ComparedNode, other: ComparedNode | None, proof: list[str]) -> InspectionFinding | None:
         """Name the node that puts elements in another order, if one before `node` does: see `PairedValues.turned`."""
-        if (found := self.turned(node, other, rewired)) is None:
+        if (found := self.turned(node, other, rewired=other is not None and bool(self._rewired(node, other)))) is None:
             return None
         one, there = found
         giver = next((each.key for each in self.reference.nodes if there in each.outputs), there)
         words = f"{_called(one)} gives the elements of {giver} of {self.reference.label} in another order"
         words = f"{words}; {node.key} is the first that shows it."
         return replace(_found(one, "changed layout or shift", words, proof), counterpart=giver)
+
+    def _as_output(self, node: ComparedNode) -> list[tuple[Name, str]]:
+        """Say what an output of the file is there: the same elements in another order, or what an operator reads."""
+        ends = {one: self.own[one] for one in node.outputs if one in self.candidate.outputs and one in self.own}
+        for name, (there, apart) in nearest(ends, self.known).items():
+            behind = [one for one in self.reference.nodes if there in one.reads]
+            if apart <= self.limit and not self._same_order(name, there):
+                return [("changed layout or shift", f"it gives the elements of {there} there in another order")]
+            if apart <= self.limit and behind:
+                return [("operator lowered as another", f"the file ends here, and has no {_called(behind[0])}")]
+        return []
 
     def _before(self, node: ComparedNode) -> list[ComparedNode]:
         """Return the nodes before this one that what it reads is made by."""
@@ -241,15 +252,9 @@ class PairedPrograms(PairedValues):
             words = next(each, "")
             return _found(node, "changed constant", f"{where}: it is made of constants alone{words}.", proof)
         if other is None:
-            ends = {one: self.own[one] for one in node.outputs if one in self.candidate.outputs and one in self.own}
-            same = {there for there, apart in nearest(ends, self.known).values() if apart <= self.limit}
-            behind = next((one for one in self.reference.nodes if same & set(one.reads)), None)
-            lost = (
-                f"the file ends here, and has no {_called(behind)}"
-                if behind
-                else f"no {node.operator} there reads the same"
-            )
-            words = f"{where}: {lost}."
+            if said := self._as_output(node):
+                return self._stated(node, said, proof)
+            words = f"{where}: no {node.operator} there reads the same."
             return self._other_number(node, proof) or _found(node, "operator lowered as another", words, proof)
         proof.append(f"What reads the same there and gives something else is {_named(other)}.")
         if node.rounds or plain_name(node.operator) == "dequantizelinear":
@@ -274,16 +279,13 @@ class PairedPrograms(PairedValues):
         if (numbered := self._other_number(node, proof)) is not None:
             return numbered
         read = next((self.pairs[one][0] for one in node.reads if one in self.pairs), "")
-        value = self.own.get(node.outputs[0])
-        factor = scaled(value, self.known[read], self._alike) if value is not None and read in self.known else []
-        if factor:
-            words = factor[0].replace("the reference's", "its input's")
-            statement = f"{where}: no {node.operator} there reads the same, and {words}."
-            return _found(node, "changed scale", statement, proof)
-        rewired = self._rewired(node, other)
-        if rewired and (turned := self._turned(node, other, proof, rewired=True)) is not None:
-            return turned
-        also = [*differing(other, node), *lost_constants(other, region), *rewired]
+        more = read in self.known and node.outputs[0] in self.own and any(_is_alike(other, one) for one in region)
+        for factor in scaled(self.own[node.outputs[0]], self.known[read], self._alike) if more else ():
+            words = factor.replace("the reference's", "its input's")
+            return _found(
+                node, "changed scale", f"{where}: no {node.operator} there reads the same, and {words}.", proof
+            )
+        also = [*differing(other, node), *lost_constants(other, region), *self._rewired(node, other)]
         words = "".join(f"; {words}" for _, words in also[:FEW])
         statement = f"{where}: it computes something else than {_called(other)} there{words}."
         return _found(node, "operator lowered as another", statement, proof)

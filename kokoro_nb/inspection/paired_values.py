@@ -82,10 +82,15 @@ class PairedValues:
         own |= _with_bias(reference, candidate, known, own)
         first = {name: near for name, (near, _) in nearest(known, known).items()}
         pairs, back = nearest(own, known), nearest(known, own)
-        for one, other in zip(candidate.outputs, reference.outputs, strict=False):  # not with one equal by chance
-            if one in own and other in known and not own[one].differs(known[other]) <= OTHER:
-                pairs[one] = (other, own[one].differs(known[other]))
-        return cls(reference, candidate, known, own, pairs, back, first, inputs)
+        return cls(reference, candidate, known, own, pairs, back, first, inputs).held_to(OTHER)
+
+    def held_to(self: _Paired, limit: float) -> _Paired:
+        """Return it with outputs that differ by more than a limit paired in order, and not with one equal by chance."""
+        ends = [
+            each for each in zip(self.candidate.outputs, self.reference.outputs, strict=False) if each[0] in self.own
+        ]
+        pairs = {one: (other, self.differs([one], [other])) for one, other in ends if other in self.known}
+        return replace(self, pairs={**self.pairs, **{one: pair for one, pair in pairs.items() if not pair[1] <= limit}})
 
     @property
     def unrelated(self) -> bool:
@@ -200,9 +205,7 @@ class PairedValues:
         apart = self.pairs[given[0]][1]
         return apart > np.maximum(self.limit, np.minimum(TIMES * np.max(read, initial=SAME), REPLACED))
 
-    def turned(
-        self, node: ComparedNode, other: ComparedNode | None, rewired: bool = False
-    ) -> tuple[ComparedNode, str] | None:
+    def turned(self, node: ComparedNode, other: ComparedNode | None, rewired: bool) -> tuple[ComparedNode, str] | None:
         """Return what gives elements that `node` is made from in an order that they have nowhere in the reference.
 
         Axes may be permuted and mean the same. It is the first such node, with the value that has these elements there;

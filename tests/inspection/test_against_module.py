@@ -97,6 +97,13 @@ LAST = ("Mul", "c first", "m"), ("MatMul", "m w", "y")
             "the file has no :sub",
         ),
         (
+            summed,
+            (("CumSum", "x axis", "c"), ("Sub", "c x", "s"), ("Tanh", "s", "y")),
+            (("CumSum", "x axis", "c"), ("Sub", "c x", "y")),
+            "Sub y",
+            "the file ends here, and has no :tanh",
+        ),
+        (
             raised,
             (("Sigmoid", "x", "g"), ("Add", "g one", "p"), ("Mul", "p x", "y")),
             (("Sigmoid", "x", "g"), ("Add", "g nothing", "p"), ("Mul", "p x", "y")),
@@ -104,7 +111,7 @@ LAST = ("Mul", "c first", "m"), ("MatMul", "m w", "y")
             "0 in place of 1",
         ),
     ],
-    ids=["heads", "turned", "shifted", "dilated", "bias", "floored", "summed", "raised"],
+    ids=["heads", "turned", "shifted", "dilated", "bias", "floored", "summed", "ended", "raised"],
 )
 def test_what_a_file_does_otherwise_than_its_module_is_named_with_the_reason(
     save, node, function, right, wrong, key, words
