@@ -22,6 +22,7 @@ from kokoro_nb.inspection.compared_program import ComparedNode
 from kokoro_nb.inspection.compared_values import ValueSketch, factor_of, nearest, scaled
 from kokoro_nb.inspection.judged_run import InspectionFinding
 from kokoro_nb.inspection.paired_values import APART, EXACT, OTHER, REGROUPED, REPLACED, SAME, PairedValues, plain_name
+from kokoro_nb.inspection.value_reasons import channel_factors, constants_in_place, explained_by_rules
 from kokoro_nb.inspection.value_types import Value
 from kokoro_nb.locate.culprit import Mechanism, Name
 from kokoro_nb.markup import number
@@ -98,6 +99,10 @@ class PairedPrograms(PairedValues):
                 return InspectionFinding("outputs", "unknown", words)
         if node is None:
             return None
+        for one, twin, words in paired._changed(paired._before(node)):
+            if "attribute" in words and paired.differs(one.outputs, twin.outputs) > paired.limit:
+                proof = [f"Its counterpart there, which reads the same, is {_named(twin)}."]
+                return replace(paired._stated(one, list(differing(twin, one)), proof), counterpart=twin.key)
         found = paired.at(node)
         there = paired.place(found.key) if found.index < node.index else ""  # what reorders is before what shows it
         return replace(found, counterpart=found.counterpart or there or paired.counterpart(node))
@@ -140,7 +145,7 @@ class PairedPrograms(PairedValues):
         Else, which values it reads in place of those that its counterpart reads, or in another order.
         """
         mine = set().union(*(self.paired_reads(one) for one in self._region(node)))
-        read = (one for one in other.reads if one in self.first and np.ptp(self.known[one].points) != 0)
+        read = (one for one in other.reads if one in self.first and not self.is_fixed(one))
         words = [f"it does not read '{one}', as {other.key} there does" for one in read if self.first[one] not in mine]
         pairs = [self.pairs.get(one, ("", np.inf)) for one in node.reads]
         given = [self.first[there] if apart <= self.limit else "" for there, apart in pairs]
@@ -165,7 +170,7 @@ class PairedPrograms(PairedValues):
             how, rewired = list(differing(other, node)), self._rewired(node, other)
             if rewired and not how and (turned := self._turned(node, other, proof)) is not None:
                 return turned
-            how += rewired
+            how += [*rewired, *constants_in_place(self, node, other)]
             for one, right in zip(node.outputs, other.outputs, strict=False):
                 if one in self.own and right in self.known:
                     how += [("changed scale", words) for words in scaled(self.own[one], self.known[right], self._alike)]
@@ -187,7 +192,7 @@ class PairedPrograms(PairedValues):
             return replace(found, counterpart=there.key)
         apart = float(np.max([self.pairs[one][1] for one in node.reads if one in self.pairs], initial=0.0))
         if apart > SAME and (origin := next(filter(self._begins, self._before(node)), None)) is not None:
-            return self.at(origin)  # a mask that is far larger hides it on the way
+            return self.at(origin)
         if apart > SAME:
             words = f"Its input is {number(apart)} of its root mean square apart: it makes that large."
             found = InspectionFinding.at(node, "precision", "precision", statement, *proof, words)
@@ -213,6 +218,9 @@ class PairedPrograms(PairedValues):
             behind = [one for one in self.reference.nodes if there in one.reads]
             if apart <= self.limit and not self._same_order(name, there):
                 return [("changed layout or shift", f"it gives the elements of {there} there in another order")]
+            others = [one for one in self.reference.outputs if self.first.get(one) == self.first[there]]
+            if apart <= self.limit and others:
+                return [("operator lowered as another", f"it gives the output '{others[0]}' there, which is another")]
             if apart <= self.limit and behind:
                 return [("operator lowered as another", f"the file ends here, and has no {_called(behind[0])}")]
         return []
@@ -254,7 +262,8 @@ class PairedPrograms(PairedValues):
         if other is None:
             if said := self._as_output(node):
                 return self._stated(node, said, proof)
-            words = f"{where}: no {node.operator} there reads the same."
+            lacked = next((f"; of what is there the file lacks {one} first" for one in self.lacked), "")
+            words = f"{where}: no {node.operator} there reads the same{lacked}."
             return self._other_number(node, proof) or _found(node, "operator lowered as another", words, proof)
         proof.append(f"What reads the same there and gives something else is {_named(other)}.")
         if node.rounds or plain_name(node.operator) == "dequantizelinear":
@@ -269,15 +278,27 @@ class PairedPrograms(PairedValues):
                 return _found(one, "changed constant", f"{part}: {'; '.join(how)}.", proof)
         readers = [one for one in self.reference.nodes if {*other.outputs} & {*one.reads}]
         behind = next((one for one in readers if _is_alike(one, node)), None)
-        kinds = {plain_name(one.operator) for one in self._before(node) if self.paired_reads(one) & self.read_by(other)}
-        if behind is not None and plain_name(other.operator) not in kinds | {plain_name(node.operator)}:
-            words = f"the file has no {_called(other)}, which is before {behind.key} there"
-            return _found(node, "operator lowered as another", f"{where}: {words}.", proof)
+        if folded := list(constants_in_place(self, node, other)):
+            return self._stated(node, folded, proof)
         for one, multiple in ((one, self._multiple(one)) for one in region):
             if multiple is not None:
                 return self._stated(one, [multiple], proof)
         if (numbered := self._other_number(node, proof)) is not None:
             return numbered
+        for there in filter(None, (other, behind)):
+            if (cause := explained_by_rules(self, node, there)) is not None:
+                words = f"{where}: it computes something else than {_called(there)} there: {cause}"
+                return replace(_found(node, "operator lowered as another", f"{words}.", proof), mechanism=cause)
+        if (scales := channel_factors(self, node)) is not None:
+            part = f"{_called(node)} is where the file parts from {self.reference.label}: {scales[1]}"
+            return replace(_found(node, "changed constant", f"{part}.", proof), counterpart=scales[0])
+        kinds = {plain_name(one.operator) for one in self._before(node) if self.paired_reads(one) & self.read_by(other)}
+        if behind is not None and plain_name(other.operator) not in kinds | {plain_name(node.operator)}:
+            words = f"the file has no {_called(other)}, which is before {behind.key} there"
+            pads, pad = node.attributes.get("pads", []), other.attributes.get("pad", [])
+            if len(pads) == len(pad) == 2 and list(pads) != list(pad):
+                words = f"its pads are {pads} in place of {pad} of {_called(other)} there"
+            return _found(node, "operator lowered as another", f"{where}: {words}.", proof)
         read = next((self.pairs[one][0] for one in node.reads if one in self.pairs), "")
         more = read in self.known and node.outputs[0] in self.own and any(_is_alike(other, one) for one in region)
         for factor in scaled(self.own[node.outputs[0]], self.known[read], self._alike) if more else ():
@@ -287,6 +308,10 @@ class PairedPrograms(PairedValues):
             )
         also = [*differing(other, node), *lost_constants(other, region), *self._rewired(node, other)]
         words = "".join(f"; {words}" for _, words in also[:FEW])
+        next_one = next((one for one in region[1:2] if _is_alike(other, one)), None)
+        if next_one is not None and not any(_is_alike(one, node) for one in others):
+            words = f"it stands before {next_one.key}, and nothing of its kind before {_called(other)} there"
+            return _found(node, "operator lowered as another", f"{where}: {words}.", proof)
         statement = f"{where}: it computes something else than {_called(other)} there{words}."
         return _found(node, "operator lowered as another", statement, proof)
 

@@ -1,7 +1,7 @@
 """Constants and attributes of the nodes of two programs compared, folded and rounded ones among them."""
 
 from collections.abc import Iterator, Sequence
-from itertools import product
+from itertools import product, zip_longest
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,8 @@ ROUNDED = 1 / 14  # of its peak: what rounding to 4 bits does to it
 LARGE = 8  # elements of a constant that is no number
 STEPS, ALIKE = 0.6, 0.7  # median of the steps off (rounding: 0.25); correlation of constants that stand for each other
 CHANNEL = 4  # elements of a channel from which it is told from others by their ratios
-FOLDED = 0.01  # of a channel's norm: what rounding to float16 does to it is below it
+ENDLESS = 1e38  # of a number of float32
+FOLDED = 2.0**-8  # of a channel's norm: what rounding to float16 does to it is below it
 
 
 @np.errstate(over="ignore")  # of numbers next to 0
@@ -97,11 +98,17 @@ def misquantised_weights(
         for other, name, right in weights:
             right = right.T if right.shape != value.shape == right.T.shape else right
             same = right.shape == value.shape and value.size >= LARGE and right.dtype.kind == "f"
-            near = same and np.sum(value * right) >= ALIKE * np.linalg.norm(value) * np.linalg.norm(right)
+            near = same and np.mean(np.sum(_rows(value) * _rows(right), axis=1)) >= ALIKE
             off = float(np.median(np.abs(value - right) / steps)) if near else 0.0
             if off > STEPS:
                 words = f"half of its values are {number(off)} steps or more off '{name}' (rounding: half a step)"
                 yield node, other, words
+
+
+def _rows(array: np.ndarray) -> np.ndarray:
+    """Return the channels of a weight along its first axis, each of norm 1; of a small one all as one."""
+    rows = array.astype(np.float64).reshape(len(array) if array.size >= CHANNEL * len(array) else 1, -1)
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float64).tiny)
 
 
 def _largest(node: ComparedNode) -> np.ndarray:
@@ -120,6 +127,13 @@ def _both(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[str, np.nda
     for theirs, ours in zip(other.constants, node.constants, strict=False):
         if theirs is not None and ours is not None:
             yield theirs[0], theirs[1].astype(np.float64), ours[0], ours[1].astype(np.float64)
+
+
+def _lacking(other: ComparedNode, node: ComparedNode) -> list[str]:
+    """Return the constants of the one that the other, of the same operator and with as many inputs, has not."""
+    pairs = zip_longest(other.constants, node.constants)
+    same = other.operator == node.operator and len(other.reads) == len(node.reads)
+    return [theirs[0] for theirs, ours in pairs if theirs is not None and ours is None] if same else []
 
 
 TERMS = {"strides": "stride", "dilations": "dilation", "group": "groups", "pads": "padding", "epsilon": "eps"}
@@ -145,6 +159,7 @@ def differing(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[Name, s
             values = f"{number(value[place])} in place of {number(right[place])}{called(there, here)}"
             words = f"the constant '{here}' is {values} ({count:,} of {value.size:,} values differ)"
             yield "changed constant", words
+    yield from (("changed constant", f"it has no constant like '{name}' there") for name in _lacking(other, node))
     theirs, ours = ({TERMS.get(name, name): one for name, one in of.attributes.items()} for of in (other, node))
     for name in sorted(set(theirs) | set(ours) if same else set(theirs) & set(ours)):
         set_there, set_here = (of.get(name, one.defaults.get(name)) for of, one in ((theirs, other), (ours, node)))
@@ -170,15 +185,20 @@ def other_number(other: ComparedNode, node: ComparedNode, factor: float = 0.0) -
     Given the factor between their results, yield all those numbers whose quotient it is.
     """
     theirs, mine = (
-        [(name, float(array.reshape(()))) for name, array in filter(None, of.constants) if array.size == 1]
+        [(name, float(array.reshape(()))) for name, array in filter(None, of.constants) if _is_number(array)]
         for of in (other, node)
     )
     for (there, right), (here, value) in product(theirs, mine):
         quotients = (value / right, right / value) if factor and right and value else ()
         alone = not factor and len(theirs) == len(mine) == 1
         explained = any(abs(factor * one - 1) <= CHANGED for one in quotients)
-        if explained or (alone and abs(value - right) > CHANGED * abs(right)):
+        if explained or (alone and abs(abs(value) - abs(right)) > CHANGED * abs(right)):  # x - y is x + (-y), too
             yield there, right, here, value
+
+
+def _is_number(array: np.ndarray) -> bool:
+    """Return whether a constant is one number, and no bound at the end of its range, which bounds nothing."""
+    return array.size == 1 and bool(np.abs(array.astype(np.float64)).max() < ENDLESS)
 
 
 def lost_constants(other: ComparedNode, region: Sequence[ComparedNode]) -> Iterator[tuple[Name, str]]:
@@ -198,7 +218,7 @@ def largest_change(other: ComparedNode, node: ComparedNode) -> float:
         else np.inf
         for _, right, _, value in _both(other, node)
     ]
-    return float(np.max(shares, initial=0.0))
+    return float(np.max(shares, initial=np.inf if _lacking(other, node) else 0.0))
 
 
 def foreign_constants(
@@ -212,22 +232,22 @@ def foreign_constants(
     near = [one[1] for each in region for one in each.constants if one is not None and each is not node]
     known = [one[1] for each in there for one in each.constants if one is not None]
     weights = [one for one in other.constants if one is not None]
-    theirs = [(name, _sorted(one)) for name, one in weights if not any(_is_moved(each, one) for each in near)]
+    theirs = [(name, one) for name, one in weights if not any(_is_moved(each, one) for each in near)]
     mine = [one for one in node.constants if one is not None and one[1].dtype.kind == "f" and one[1].size > 1]
     if any(is_folded(ours, one) and not _is_multiple(ours, one) for _, ours in mine for _, one in weights):
         return
     for ours in mine:  # a number may be written as two factors there
         if any(_is_moved(ours[1], one) for one in known):
             continue
-        value = _sorted(ours[1])
-        like = [one for one in theirs if one[1].size == value.size]
-        counts = np.array([_changed(value, one) for _, one in like])
+        like = [(name, _sorted(one), _sorted(ours[1]), ", both in the order of size") for name, one in theirs]
+        like += [(name, one.ravel(), ours[1].ravel(), "") for name, one in theirs if one.shape == ours[1].shape]
+        like = [each for each in like if each[1].size == each[2].size]
+        counts = np.array([_changed(value, one) for _, one, value, _ in like])
         if counts.all() and counts.size:
-            name, one = like[int(np.argmin(counts))]
+            name, one, value, how = like[int(np.argmin(counts))]
             place = int(np.argmax(np.abs(value - one)))
             values = f"{number(value[place])} in place of {number(one[place])}{called(name, ours[0])}"
-            share = f"({counts.min():,} of {value.size:,} values differ)"
-            yield f"the constant '{ours[0]}' is {values}, both in the order of size {share}"
+            yield f"the constant '{ours[0]}' is {values}{how} ({counts.min():,} of {value.size:,} values differ)"
 
 
 def _is_multiple(array: np.ndarray, other: np.ndarray) -> bool:
@@ -243,15 +263,14 @@ def is_folded(tensor: np.ndarray, weight: np.ndarray) -> bool:
     """
     return tensor.size == weight.size and any(
         weight.size >= CHANNEL * weight.shape[one] == CHANNEL * tensor.shape[two]
-        and np.allclose(_channels(tensor, two), _channels(weight, one), atol=FOLDED)
+        and np.allclose(_channels(tensor, two), _channels(weight, one), rtol=FOLDED, atol=FOLDED / 16)
         for one, two in product(range(weight.ndim), range(tensor.ndim))
     )
 
 
 def _channels(array: np.ndarray, axis: int) -> np.ndarray:
     """Return the sizes of the elements of each channel in order, of norm 1."""
-    rows = np.sort(np.abs(np.moveaxis(array.astype(np.float64), axis, 0).reshape(array.shape[axis], -1)), axis=1)
-    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    return _rows(np.sort(np.abs(np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1)), axis=1))
 
 
 def called(there: str, here: str) -> str:

@@ -16,7 +16,7 @@ from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, widened
 from kokoro_nb.inspection.value_types import Value
 from kokoro_nb.inspection.whole_file import named_constants
 from kokoro_nb.storage import digest
-from kokoro_nb.traces.trace import CONSTANT, Operator
+from kokoro_nb.traces.trace import CONSTANT, Meaning, Operator
 
 Observe = Callable[[str, Value], object]
 ROUNDING = ("QuantizeLinear", "DynamicQuantizeLinear")
@@ -90,6 +90,7 @@ class ComparedProgram:
     compute: Callable[[Mapping[str, np.ndarray], Observe], object]
     drawing: str = ""
     open_axes: tuple[tuple[str, int], ...] = ()
+    meaning: Meaning | None = None
 
 
 def by_name(names: Sequence[str], inputs: Mapping[str, Any], label: str) -> dict[str, Any]:
@@ -186,7 +187,7 @@ def of_exported(exported: Exported, label: str, keys: Mapping[str, str] | None =
         nodes.append(ComparedNode(index, key, one.op, reads, (one.name,), *about))
     names, states = (spec.name for spec in exported.inputs), filter(None, specification.state.values())
     outputs = (*(specification.source_of(node) or "" for node in user_results(specification.program)), *states)
-    return ComparedProgram(label, tuple(names), outputs, tuple(nodes), compute, drawing)
+    return ComparedProgram(label, tuple(names), outputs, tuple(nodes), compute, drawing, meaning=specification)
 
 
 def _constants(exported: Exported, operator: Operator) -> tuple[tuple[str, np.ndarray], ...]:

@@ -13,8 +13,10 @@ from kokoro_nb.inspection.value_types import Value
 from kokoro_nb.markup import number
 
 POINTS = 128  # of the sorted elements, by which a value is known
+MASKED, FEWEST = 1e-3, 4  # of the largest: how far numbers of a mask are apart, and those beside it below it; points
 IMAGES = 16  # sums with random signs, by which two values in one layout are compared element by element
 SHAPES = ("shape", "size")  # operators that read no value
+ROUNDED = 1e-6  # off 1, up to which a factor is one
 BLOCK = 2**14  # elements that have signs of their own; the next ones have these times a sign for each block
 
 
@@ -72,9 +74,19 @@ class ValueSketch:
         finite = np.isfinite(other.points)
         if (finite != np.isfinite(self.points)).any():
             return float("inf")
-        apart = np.abs(self.points[finite] - other.points[finite]).max(initial=0.0)
-        level = np.sqrt(np.square(other.points[finite]).mean()) if finite.any() else 0.0
-        return 0.0 if apart == 0 else float(apart / level) if level else float("inf")
+        apart, right = np.abs(self.points[finite] - other.points[finite]), other.points[finite]
+        size = np.abs(right)
+        top = size.max(initial=0.0)
+        mask = size >= (1 - MASKED) * top
+        # a mask is far larger than what is beside it, whose own level counts
+        alone = mask.sum() >= FEWEST and not mask.all() and size[~mask].max() < MASKED * top
+        return float(np.max([_share(apart[part], right[part]) for part in ((mask, ~mask) if alone else (...,))]))
+
+
+def _share(apart: np.ndarray, right: np.ndarray) -> float:
+    largest = float(apart.max(initial=0.0))
+    level = float(np.sqrt(np.square(right).mean())) if right.size else 0.0
+    return 0.0 if largest == 0 else largest / level if level else float("inf")
 
 
 def sketches(program: ComparedProgram, inputs: Sequence[Mapping[str, np.ndarray]]) -> dict[str, ValueSketch]:
@@ -162,7 +174,8 @@ def factor_of(value: ValueSketch, right: ValueSketch, limit: float = 1e-3) -> fl
     with np.errstate(invalid="ignore"):
         factor = float(value.points @ right.points / (right.points @ right.points))
         room = limit * level * np.minimum(np.abs(factor), np.abs(factor - 1))
-        return factor if np.abs(value.points - factor * right.points).max() < room else None
+        near = np.abs(value.points - factor * right.points).max() < room and abs(factor - 1) > ROUNDED
+    return factor if near else None
 
 
 def is_permuted(value: np.ndarray, other: np.ndarray, limit: float) -> bool:

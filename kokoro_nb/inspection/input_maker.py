@@ -163,7 +163,7 @@ def index_bound(file: OnnxFile, name: str) -> int | None:
 def varied(inputs: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
     """Return other inputs of the same shapes: floats drawn at the level of those given, integers in another order.
 
-    Integers that are all the same have no other order: every second one is 0 then.
+    Integers that are all the same have no other order: every second one is 0 then. Of a mask every fourth is changed.
     """
     draw = np.random.default_rng(seed)
     found = {}
@@ -174,6 +174,8 @@ def varied(inputs: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]
         elif array.dtype.kind in "iu" and array.size > 1:
             flat = array.reshape(-1) * (np.arange(array.size) % 2 if np.ptp(array) == 0 else 1)
             found[name] = draw.permuted(flat).reshape(array.shape).astype(array.dtype)
+        elif array.dtype.kind == "b" and array.size > 1:
+            found[name] = array ^ (np.arange(array.size) % 4 == seed).reshape(array.shape)
         else:
             found[name] = array
     return found

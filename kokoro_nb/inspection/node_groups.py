@@ -93,7 +93,7 @@ class NodeGroups:
         values = run_session(session, outer)
         self._compare(group, values, run_session(session, outer), AGAIN, 0.0)
         del session  # it holds the weights of the group, as the next one does
-        if self.file.model.ByteSize() <= HEAVY:
+        if self.file.size <= HEAVY:
             self._compare(group, values, run_session(session_of(model, threads=2), outer), THREADS, APART)
         return values
 

@@ -46,6 +46,11 @@ class OnnxFile:
     notes: tuple[str, ...] = ()
 
     @cached_property
+    def size(self) -> int:
+        """Bytes of the model with its weights; to count them takes as long as to write them."""
+        return int(self.model.ByteSize())
+
+    @cached_property
     def opsets(self) -> dict[str, int]:
         """The version of each domain's operators; the standard domain is ""."""
         return {"" if o.domain == "ai.onnx" else o.domain: o.version for o in self.model.opset_import}

@@ -5,6 +5,7 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,9 @@ RANDOM = frozenset(
 )
 
 
+BOOLEAN = 9  # of onnx.TensorProto.DataType
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class OnnxNode:
     """One node of the outer graph.
@@ -35,12 +39,15 @@ class OnnxNode:
         The node.
     reads : tuple of str
         Names of the values that it reads, with those that its bodies read from around it; no empty ones.
+    is_random : bool
+        Whether what it gives is drawn.
     """
 
     index: int
     key: str
     proto: Any
     reads: tuple[str, ...]
+    is_random: bool = False
 
     @property
     def operator(self) -> str:
@@ -53,22 +60,23 @@ class OnnxNode:
         """Names of what it gives, as far as they are named."""
         return tuple(name for name in self.proto.output if name)
 
-    @property
-    def is_random(self) -> bool:
-        """Whether what it gives is drawn."""
-        return self.proto.op_type in RANDOM and self.proto.domain in ("", "ai.onnx")
-
 
 def nodes_of(graph: Any) -> tuple[OnnxNode, ...]:
     """Return the nodes of an ``onnx.GraphProto``, each with the id that Model Explorer's ONNX adapter gives it."""
+    from onnx import numpy_helper
+
     found, seen = [], Counter[str]()
+    tensors = {one.name: one for one in graph.initializer if one.data_type == BOOLEAN}
+    tensors |= {node.output[0]: one.t for node in graph.node if node.op_type == "Constant" for one in node.attribute}
+    true = {name for name, one in tensors.items() if one.data_type == BOOLEAN and numpy_helper.to_array(one).any()}
     for index, node in enumerate(graph.node):
         name = node.name or "node"
         key = name if not seen[name] else f"{name}_{seen[name]}"
         seen[name] += 1
         inner = {each for body in bodies_of(node) for each in captured_names(body)}
         reads = tuple(dict.fromkeys([*(each for each in node.input if each), *sorted(inner)]))
-        found.append(OnnxNode(index, key, node, reads))
+        drawn = node.op_type in RANDOM or (node.op_type == "Dropout" and bool(true & {*node.input[2:]}))
+        found.append(OnnxNode(index, key, node, reads, drawn and node.domain in ("", "ai.onnx")))
     return tuple(found)
 
 
@@ -148,12 +156,13 @@ def session_of(model: Any, optimised: bool = False, threads: int = 1, written: s
         levels = onnxruntime.GraphOptimizationLevel
         options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimised else levels.ORT_DISABLE_ALL
         try:
-            if model.ByteSize() > LARGE:
-                with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
-                    file.write(model.SerializeToString())
+            source = model.SerializeToString()
+            with tempfile.NamedTemporaryFile(suffix=".onnx") if len(source) > LARGE else nullcontext() as file:
+                if file is not None:
+                    file.write(source)
                     file.flush()
-                    return onnxruntime.InferenceSession(file.name, options, providers=["CPUExecutionProvider"])
-            return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+                    source = file.name
+                return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # its exceptions share no class
             raise InputError(f"ONNX Runtime does not load it: {brief(error)}") from error
 

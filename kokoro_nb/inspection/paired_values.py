@@ -230,7 +230,7 @@ class PairedValues:
         pairs = zip(node.reads, other.reads if other is not None else (), strict=False)
         reads = [(name, there) for name, there in pairs if name in {*makers} & {*self.own} and there in self.known]
         wanted = {one for like in doubted.values() for one in like} | {there for _, there in reads}
-        own, known = (self._values(self.candidate, {*doubted, *node.reads}), self._values(self.reference, wanted))
+        own, known = (self.values_of(self.candidate, {*doubted, *node.reads}), self.values_of(self.reference, wanted))
         turned = [
             (makers[name], self.pairs[name][0])
             for name, like in doubted.items()
@@ -248,7 +248,7 @@ class PairedValues:
         """Return whether two values have the same elements in the same order, whatever their shapes."""
         return self.own[name].differs(self.known[there]) <= ORDERED * self.limit
 
-    def _values(self, program: ComparedProgram, names: Collection[str]) -> dict[str, np.ndarray]:
+    def values_of(self, program: ComparedProgram, names: Collection[str]) -> dict[str, np.ndarray]:
         """Return these values of a program on the first inputs, floats in float64."""
         given = by_name(program.inputs, self.inputs[0], program.label)
         found = {name: np.asarray(value, np.float64) for name, value in given.items() if name in names}
@@ -260,6 +260,10 @@ class PairedValues:
         if {*names} - {*found}:
             program.compute(given, keep)
         return found
+
+    def is_fixed(self, name: str) -> bool:
+        """Return whether a value of the reference is the same on all inputs."""
+        return not np.ptp(self.known[name].points.reshape(len(self.inputs), -1), axis=0).any()
 
     def counterparts(self, node: ComparedNode, whole: bool = False) -> list[ComparedNode]:
         """Return the nodes of the reference that read the same, those of the same operator first.
@@ -290,6 +294,11 @@ class PairedValues:
 
     def counterpart(self, node: ComparedNode) -> str:
         """Return the operator of the reference in whose place a node stands: the first that the candidate lacks."""
+        return next(iter([*self.lacked, *(one.key for one in self.counterparts(node))]), "")
+
+    @cached_property
+    def lacked(self) -> list[str]:
+        """The operators of the reference with whose result begins what an output there is made of, and nothing here."""
         ahead, ends = _unpaired_ahead(self.reference, self.back, self.limit), set(self.reference.outputs)
         folded: set[str] = set()  # what is made of constants alone
         lacked = []
@@ -298,7 +307,7 @@ class PairedValues:
                 folded |= set(one.outputs)
             elif any(ends & ahead[name] for name in one.outputs):
                 lacked += [] if any(ahead.get(name) for name in {*one.reads} - folded) else [one.key]
-        return lacked[0] if lacked else next((one.key for one in self.counterparts(node)), "")
+        return lacked
 
     def is_missing(self, node: ComparedNode) -> bool:
         """Return whether the candidate has nothing like the result of a node of the reference."""

@@ -147,7 +147,7 @@ def whole_findings(
                 node = _first_unlike(seen, THREADS) if share is one.threads else first_optimised()
                 found.append(_at(node, "optimisation", statement, proof))
     found += unstable(outputs, _first_unlike(seen, AGAIN))
-    unread = list(_unread_frames(seen)) if seen.file.model.ByteSize() <= HEAVY else []  # it runs on longer inputs
+    unread = list(_unread_frames(seen)) if seen.file.size <= HEAVY else []  # it runs on longer inputs
     notes += [one.statement for one, lost in unread if not lost]
     return (*found, *loud, *(one for one, lost in unread if lost)), tuple(notes)
 

@@ -1,12 +1,15 @@
 """What another operator makes of the same arguments: the forms in which converters are known to write operators."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from kokoro_nb.torch_private import schema
+
 Alternative = tuple[str, Callable[..., Any]]  # in words, and what it gives of the arguments by name; None: not of these
-SELU = (1.6732632423543772, 1.0507009873554805)  # its alpha and its scale, as PyTorch has them
+SELU = 1.6732632423543772  # its alpha, as PyTorch has it
 
 
 def _single(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -18,10 +21,6 @@ def _erf(x: np.ndarray) -> np.ndarray:
     import torch
 
     return torch.erf(torch.from_numpy(x)).numpy()
-
-
-def _without_alpha(sign: int) -> Callable[..., Any]:
-    return lambda self, other, alpha, **_: self + sign * np.asarray(other) if alpha != 1 else None
 
 
 def _rounded(function: Callable[..., Any]) -> Alternative:
@@ -46,10 +45,6 @@ def _whole_quotient(self: Any, other: Any, rounding_mode: str | None = None, **_
 def _softplus(self: np.ndarray, beta: float, threshold: float, **_: Any) -> Any:
     x = np.float32(self)
     return np.where(x > threshold, x, np.log(1 + np.exp(x))) if beta == 1 else None
-
-
-def _unscaled_elu(self: np.ndarray, alpha: float = SELU[0], scale: float = SELU[1], **_: Any) -> Any:
-    return np.where(self > 0, self, alpha * np.expm1(self)) if scale != 1 else None
 
 
 def _in_turn(self: np.ndarray, dim: Any = None, keepdim: bool = False, **_: Any) -> Any:
@@ -86,6 +81,18 @@ def _known(name: str, function: Callable[..., Any]) -> Alternative:
     return f"the {name} of all values but NaN", compute
 
 
+def _place(function: Callable[..., Any], self: np.ndarray, dim: int | None = None, keepdim: bool = False) -> Any:
+    return function(self, axis=dim, keepdims=keepdim)
+
+
+def _resized(mode: str, input: np.ndarray, output_size: Any = None, scale_factors: Any = None, **given: Any) -> Any:
+    import torch
+
+    sizes = output_size or [int(size * one) for size, one in zip(input.shape[2:], scale_factors, strict=True)]
+    about = {"align_corners": given["align_corners"]} if "align_corners" in given else {}
+    return torch.nn.functional.interpolate(torch.from_numpy(input), sizes, mode=mode, **about).numpy()
+
+
 def _compared(before: Callable[..., Any]) -> tuple[Alternative]:
     words = "the choice of a comparison that NaN fails"
     return ((words, lambda self, other, **_: np.where(before(self, other), self, other)),)
@@ -103,6 +110,10 @@ def _scattered(one: Callable[[list[Any]], Any]) -> Callable[..., Any]:
     return compute
 
 
+COMPARISONS = (
+    *(("lt", np.less, np.less_equal), ("le", np.less_equal, np.less)),
+    *(("gt", np.greater, np.greater_equal), ("ge", np.greater_equal, np.greater)),
+)
 ROOT = np.sqrt(2 / np.pi)
 _FLOORED: Alternative = ("the floor of the rounded quotient", _single(lambda x, y: np.floor(x / y)))
 _ONE_BY_ONE = "a sum one by one in float32"
@@ -115,7 +126,6 @@ ALTERNATIVES: dict[str, tuple[Alternative, ...]] = {
     "remainder": (
         ("0", lambda self, **_: 0 * self),
         ("a remainder that truncates", lambda self, other, **_: np.fmod(self, other)),
-        ("x", lambda self, **_: self),
         ("x - floor(x / y) y", _single(lambda x, y: x - np.floor(x / y) * y)),
     ),
     "fmod": (("a remainder that floors", lambda self, other, **_: np.mod(self, other)),),
@@ -127,12 +137,9 @@ ALTERNATIVES: dict[str, tuple[Alternative, ...]] = {
         ("rounding half up", lambda self, **_: np.floor(self + 0.5)),
         ("truncation", lambda self, **_: np.trunc(self)),
     ),
-    "add": (("the sum without alpha", _without_alpha(1)), _rounded(np.add)),
-    "sub": (("the difference without alpha", _without_alpha(-1)), _rounded(np.subtract)),
-    "rsub": (
-        ("the difference without alpha", lambda self, other, alpha, **_: other - self if alpha != 1 else None),
-        _rounded(lambda x, y: y - x),
-    ),
+    "add": (_rounded(np.add),),
+    "sub": (_rounded(np.subtract),),
+    "rsub": (_rounded(lambda x, y: y - x),),
     "mul": (
         _rounded(np.multiply),
         ("a product with the number taken as a truth value", _mask_times),
@@ -141,12 +148,11 @@ ALTERNATIVES: dict[str, tuple[Alternative, ...]] = {
     "div": (
         ("integer division", _whole_quotient),
         _FLOORED,
-        ("x", lambda self, other, **_: self if np.all(other == 1) else None),
     ),
     "floor_divide": (_FLOORED,),
     **{
-        kind: (_rounded(compare),)
-        for kind, compare in {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}.items()
+        kind: (_rounded(compare), (other.__name__, lambda self, other, compare=other, **_: compare(self, other)))
+        for kind, compare, other in COMPARISONS
     },
     "eq": (
         _rounded(np.equal),
@@ -156,12 +162,21 @@ ALTERNATIVES: dict[str, tuple[Alternative, ...]] = {
         _rounded(np.not_equal),
         ("less or greater, which NaN is not", lambda self, other, **_: (self < other) | (self > other)),
     ),
-    **dict.fromkeys(("elu", "selu"), (("ELU without its scale", _unscaled_elu),)),
+    "selu": (("ELU without its scale", lambda self, **_: np.where(self > 0, self, SELU * np.expm1(self))),),
     "log1p": (("log(1 + x)", _single(lambda x: np.log(1 + x))),),
     "expm1": (("exp(x) - 1", _single(lambda x: np.exp(x) - 1)),),
     "softplus": (("log(1 + exp(x))", _softplus),),
     **dict.fromkeys(("max", "amax"), (_known("maximum", np.nanmax),)),
     **dict.fromkeys(("min", "amin"), (_known("minimum", np.nanmin),)),
+    "argmax": (("the place of the maximum of all values but NaN", partial(_place, np.nanargmax)),),
+    "argmin": (("the place of the minimum of all values but NaN", partial(_place, np.nanargmin)),),
+    "sign": (("the sign, and NaN of NaN", lambda self, **_: np.sign(self)),),
+    "_upsample_bilinear2d_aa": (("an interpolation without antialiasing", partial(_resized, "bilinear")),),
+    "_upsample_bicubic2d_aa": (("an interpolation without antialiasing", partial(_resized, "bicubic")),),
+    **{
+        f"upsample_{mode}{axes}d": (("an interpolation by the sizes, not by the scale", partial(_resized, mode)),)
+        for mode, axes in (("linear", 1), ("bilinear", 2), ("bicubic", 2), ("nearest", 1), ("nearest", 2))
+    },
     "maximum": _compared(np.greater),
     "minimum": _compared(np.less),
     "scatter_reduce": (
@@ -178,3 +193,39 @@ ALTERNATIVES: dict[str, tuple[Alternative, ...]] = {
     "reciprocal": (("1 / (x + 0.0001)", lambda self, **_: 1 / (self + 1e-4)),),
     "rsqrt": (("1 / sqrt(x + 1e-12)", lambda self, **_: 1 / np.sqrt(self + 1e-12)),),
 }
+
+
+def other_calls(op: str, arguments: Mapping[str, Any]) -> Iterator[Alternative]:
+    """Yield an operator with another value of one argument, and then one that is left out."""
+    import torch
+
+    namespace, _, name = op.partition("[")[0].partition(".")
+    stem, _, overload = name.partition(".")
+    target = getattr(getattr(getattr(torch.ops, namespace), stem, None), overload or "default", None)
+    shape = next((one.shape for one in arguments.values() if isinstance(one, np.ndarray)), ())
+    for one in schema(target).arguments if arguments and schema(target) is not None else ():
+        value = arguments.get(one.name)
+        for other in _other_values(one, value, shape):
+            yield f"one whose {one.name} is {other}, not {value}", partial(_called, target, {one.name: other})
+    yield "its input, unchanged", lambda **given: next(iter(given.values()))
+
+
+def _other_values(parameter: Any, value: Any, shape: tuple[int, ...]) -> list[Any]:
+    """Return what may have been taken in place of an argument: its default, another axis, a number beside it."""
+    if isinstance(value, bool):
+        return [not value]
+    if parameter.name == "dim" and isinstance(value, int | list):
+        axes = range(len(shape)) if isinstance(value, int) else [[axis] for axis in range(len(shape))]
+        return [axis for axis in axes if np.any(np.mod(axis, len(shape)) != np.mod(value, len(shape)))]
+    near = [value - 1, value + 1, *shape[1:2], 1] if isinstance(value, int) else []
+    known = [one for one in (parameter.default_value, *near) if one is not None and one != value]
+    return known if isinstance(value, int | float | str) else []
+
+
+def _called(target: Any, changed: Mapping[str, Any], **given: Any) -> Any:
+    """Return what an operator of PyTorch gives of arguments by name, arrays among them."""
+    import torch
+
+    values = {**given, **changed}.items()
+    result = target(**{name: torch.from_numpy(one) if isinstance(one, np.ndarray) else one for name, one in values})
+    return result.numpy()

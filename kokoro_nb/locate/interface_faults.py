@@ -72,14 +72,14 @@ def with_lost_start(culprit: Culprit, deviation: Deviation | None, found: Invest
     meaning: Any = found.reference.meaning
     read = [] if culprit.tap is None else culprit.tap.operator.inputs
     held = [name for name in meaning.state if f"{CONSTANT}{name}" in read]
-    if deviation is None or culprit.mechanisms or not held:
+    if deviation is None or not held:
         return culprit
     trace, given = found.candidate, np.asarray(deviation.given, np.float64)
     off = np.abs(given - deviation.right).max()
     for name in held:
         instead = parts(_zeroed(meaning, [name]).recompute(culprit.captured, trace.inputs, trace.values).numpy())
         if np.abs(given - instead).max() <= 1e-3 * off:
-            return replace(culprit, mechanisms=(_lost_start(name),))
+            return replace(culprit, mechanisms=(_lost_start(name), *culprit.mechanisms))
     return culprit
 
 

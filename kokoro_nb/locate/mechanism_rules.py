@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from kokoro_nb.locate import tensor_rules
-from kokoro_nb.locate.alternatives import ALTERNATIVES
+from kokoro_nb.locate.alternatives import ALTERNATIVES, other_calls
 from kokoro_nb.locate.culprit import Mechanism
 from kokoro_nb.locate.rounding_families import FEW
 from kokoro_nb.locate.rule_evidence import HALF, Evidence, explained, explained_throughout
 
 LEVELS = 256  # of 8 bits
+FARTHEST = 8  # positions by which a result is looked for earlier and later
 EDGES = {  # that are no arguments; a clamp without a bound has one at infinity
     **{"relu": {0.0}, "elu": {0.0}, "relu6": {0.0, 6.0}, "hardsigmoid": {0.0, 1.0}},
     **{kind: {-np.inf, np.inf} for kind in ("clamp", "clamp_min", "clamp_max")},
@@ -41,14 +42,15 @@ def _support(mechanism: Mechanism) -> tuple[bool, bool, bool, float]:
 
 def lowered_as_another(evidence: Evidence) -> Mechanism | None:
     """What was given is what another operator makes of the same arguments."""
-    for words, other in ALTERNATIVES.get(evidence.kind, ()):
+    known = ALTERNATIVES.get(evidence.kind, ())
+    for words, other in (*known, *other_calls(evidence.error.operator.op, evidence.arguments)):
         try:
             instead = other(**evidence.call)
-        except (TypeError, ValueError):  # it is of other arguments, or they are not known
-            continue
+            instead = None if instead is None else np.asarray(instead, np.float64)
+        except (AttributeError, IndexError, RuntimeError, StopIteration, TypeError, ValueError):
+            continue  # it is of other arguments, or they are not known
         if instead is not None:
-            statement = f"{evidence.kind} computed as {words}"
-            found = explained_throughout(statement, evidence, np.asarray(instead, np.float64), words)
+            found = explained_throughout(f"{evidence.kind} computed as {words}", evidence, instead, words)
             if found is not None:
                 return found
     return None
@@ -236,15 +238,15 @@ def _factor(given: np.ndarray, right: np.ndarray) -> float:
 
 
 def shifted(evidence: Evidence) -> Mechanism | None:
-    """What was given is what is right, one position later or earlier along the last axis."""
-    right = evidence.error.right
-    if not right.ndim or right.shape[-1] < 8:
-        return None
-    for step, inside in ((1, slice(1, None)), (-1, slice(None, -1))):  # what comes in at the end is not known
-        instead, words = np.roll(right, step, axis=-1), "a shift by one, as of padding"
-        found = explained("changed layout or shift", words, evidence, instead, f"shifted by {step:+d}", inside)
-        if found is not None:
-            return found
+    """What was given is what is right, a few positions later or earlier along the last axis."""
+    right, held = evidence.error.right, evidence.error.operator.dtype != "bool"
+    for size in range(1, min(FARTHEST, right.shape[-1] // 8) + 1 if right.ndim and held else 0):
+        for step, inside in ((size, slice(size, None)), (-size, slice(None, -size))):  # what comes in is not known
+            words = "a shift by one, as of padding" if size == 1 else f"a shift by {size}, as of padding"
+            instead = np.roll(right, step, axis=-1)
+            found = explained("changed layout or shift", words, evidence, instead, f"shifted by {step:+d}", inside)
+            if found is not None:
+                return found
     return None
 
 

@@ -119,7 +119,9 @@ def _concluded(
 ) -> tuple[Verdict, str]:
     """Return the verdict and the result in one sentence."""
     wrong = len(culprits) - len(lossy)
-    if wrong and not (lossy and found.nonfinite.verdict != "fail"):
+    effects = [[one.effect or 0.0 for one in each] for each in (culprits[:wrong], lossy)]
+    most, lossiest = (float(np.max(each, initial=0.0)) for each in effects)
+    if wrong and not (lossy and (found.nonfinite.verdict != "fail" or lossiest > most)):
         if found.culprit.verdict == "fail":
             own = [one for one in culprits if one.tap is found.culprit.tap]
             felt = any((one.effect or 0) > 0 for one in own)

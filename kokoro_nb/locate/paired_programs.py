@@ -16,7 +16,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.locate.culprit import Culprit, Mechanism, Name
 from kokoro_nb.locate.investigation import reference_trace
 from kokoro_nb.locate.local_error import LocalError, peak_of
-from kokoro_nb.locate.mechanism_rules import mechanisms
+from kokoro_nb.locate.mechanism_rules import FARTHEST, mechanisms
 from kokoro_nb.locate.output_error import OutputError, OutputLimit, worst_output
 from kokoro_nb.locate.rule_evidence import Evidence
 from kokoro_nb.locate.verdicts import wrong_operator
@@ -24,7 +24,6 @@ from kokoro_nb.traces.trace import CONSTANT, INPUT, Tap, Trace
 
 SAME = 1e-6  # of the peak: float64 has 1e-16, and rewritings sum in other orders
 MOST, LOUD = 0.9, 1e-3  # share of the elements, and of the peak, by which a factor or a shift is recognised
-FARTHEST = 8  # positions by which a result is looked for earlier and later
 PADDED: Name = "padding leaking through statistics"
 PARTED = 1e-5  # of the peak of an output: what float32 could not show
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.locate.alternatives import ALTERNATIVES
 from kokoro_nb.locate.culprit import Culprit, Mechanism, wrong_at
 from kokoro_nb.locate.local_error import LocalError, parts
 from kokoro_nb.locate.mechanism_rules import lowered_as_another
@@ -20,6 +19,7 @@ from kokoro_nb.locate.rule_evidence import Evidence, call_of
 from kokoro_nb.locate.search import smallest
 from kokoro_nb.traces.trace import Operator, Trace
 
+CLEARLY = 16.0  # times further off than PyTorch: one draw of rounding may be a small one
 MEASURED = 16  # culprits whose effect is measured, those that are furthest beyond rounding: each takes two runs
 
 
@@ -119,6 +119,10 @@ class ErrorPropagation:
     def error_without(self, names: Collection[str]) -> OutputError:
         """Return how far the output is off when all but the operators `names` have their errors."""
         return self.error([name for name in self.names if name not in names])
+
+    def with_error(self, name: str, error: Deviation) -> OutputError:
+        """Return how far the output is off when an operator alone has an error, which is given."""
+        return ErrorPropagation(self._meaning, self._inputs, {name: error}, self._limits).error((name,))
 
     @cached_property
     def right(self) -> dict[str, np.ndarray]:
@@ -251,16 +255,19 @@ def lossy_culprits(
                 carried = f"it alone makes {100 * (1 - alone.finite):.3g} % of the output not finite"
             mechanism = replace(mechanism, evidence=(*mechanism.evidence, carried))
             about |= {"effect": share_gone(whole, rest), "alone": alone.of_peak}
-        causes = (*_as_another(meaning, candidate, operators[name], deviations[name]), mechanism)
-        words = f"right for {dtype}, which is too little for the output"
-        found.append(wrong_at(candidate[name], candidate.backend, causes, channels=words, **about))
+        causes = list(_as_another(meaning, candidate, operators[name], deviations[name]))
+        if not causes and name in local and dtype == operators[name].dtype == "float32":
+            causes += _less_exact(propagation, meaning, candidate, operators[name], deviations[name].right)
+        words = "within the rounding error of its peak, which is too little for the output"
+        words = words if causes else f"right for {dtype}, which is too little for the output"
+        found.append(wrong_at(candidate[name], candidate.backend, (*causes, mechanism), channels=words, **about))
     return tuple(found)
 
 
 def _as_another(meaning: Any, candidate: Trace, operator: Operator, deviation: Deviation) -> Iterator[Mechanism]:
     """Yield the mechanism of an operator that gives what another does, near enough that rounding of its inputs may."""
     given, right = (np.asarray(one, np.float64) for one in (deviation.given, deviation.right))
-    if given.shape != right.shape or operator.kind not in ALTERNATIVES:
+    if given.shape != right.shape:
         return
     call = call_of(meaning, operator.name, candidate.inputs, candidate.values)
     peak = float(np.max(np.abs(right[np.isfinite(right)]), initial=0.0))
@@ -268,6 +275,18 @@ def _as_another(meaning: Any, candidate: Trace, operator: Operator, deviation: D
     found = lowered_as_another(Evidence(error, {}, call))
     if found is not None:
         yield found
+
+
+def _less_exact(
+    propagation: ErrorPropagation, meaning: Any, candidate: Trace, operator: Operator, right: np.ndarray
+) -> Iterator[Mechanism]:
+    """Yield the mechanism of an operator whose result in PyTorch, in the same dtype, the output can bear."""
+    given = parts(meaning.recompute(operator.name, candidate.inputs, candidate.values, double=False).numpy())
+    theirs, alone = propagation.with_error(operator.name, Deviation(given, right)), propagation.error((operator.name,))
+    if theirs.verdict == "pass" and not CLEARLY * theirs.of_peak > alone.of_peak:  # which may be NaN
+        words = f"{candidate.backend} computes {operator.kind} less exactly than PyTorch does in {operator.dtype}"
+        text = f"PyTorch's own, on the same values, puts the output off by {theirs.of_peak:.3g} of the peak"
+        yield Mechanism("operator lowered as another", words, (text,))
 
 
 def precision_mechanism(deviation: Deviation, operators: dict[str, Operator], name: str, dtype: str) -> Mechanism:

@@ -39,6 +39,15 @@ def raised(x, *_):
     return (1 + x.sigmoid()) * x
 
 
+def masked(x, *_):
+    return torch.where(torch.arange(8) < 6, x.tanh(), -3e38).softmax(-1)
+
+
+def normed(x, weight, kernel, bias):
+    found = torch.nn.functional.conv1d(torch.nn.functional.pad(x, (1, 1)), kernel)
+    return torch.nn.functional.batch_norm(found, bias, bias.abs())
+
+
 APART = (("Reshape", "x apart", "h"), ("Transpose", "h", "t"), ("Tanh", "t", "u"), ("Transpose", "u", "v"))
 SPLIT = (("Split", "x", "a b"), ("Neg", "b", "n"))
 LAST = ("Mul", "c first", "m"), ("MatMul", "m w", "y")
@@ -80,7 +89,7 @@ LAST = ("Mul", "c first", "m"), ("MatMul", "m w", "y")
             (("Conv", "x k bias", "y", {"dilations": [2], "pads": [2, 2]}),),
             (("Conv", "x k", "y", {"dilations": [2], "pads": [2, 2]}),),
             "Conv y",
-            "no constant like",
+            "a bias dropped, doubled or wrong",
         ),
         (
             floored,
@@ -110,8 +119,46 @@ LAST = ("Mul", "c first", "m"), ("MatMul", "m w", "y")
             "Add p",
             "0 in place of 1",
         ),
+        (
+            summed,
+            (("CumSum", "x axis", "c"), ("Sub", "c x", "s"), ("Tanh", "s", "y")),
+            (("CumSum", "x last", "c"), ("Sub", "c x", "s"), ("Tanh", "s", "y")),
+            "CumSum c",
+            "cumsum computed as one whose dim is 2, not 1",
+        ),
+        (
+            raised,
+            (("Sigmoid", "x", "g"), ("Add", "g one", "p"), ("Mul", "p x", "y")),
+            (("Sigmoid", "x", "g"), ("Sqrt", "g", "r"), ("Add", "r one", "p"), ("Mul", "p x", "y")),
+            "Sqrt r",
+            "it stands before Add p, and nothing of its kind before :add",
+        ),
+        (
+            masked,
+            (("Tanh", "x", "t"), ("Where", "mask t low", "m"), ("Softmax", "m", "y")),
+            (("Sin", "x", "t"), ("Where", "mask t low", "m"), ("Softmax", "m", "y")),
+            "Sin t",
+            "something else than :tanh",
+        ),
+        (
+            normed,
+            (("Conv", "x folded shift", "y", {"pads": [1, 1]}),),
+            (("Conv", "x other moved", "y", {"pads": [1, 1]}),),
+            "Conv y",
+            "times a number",
+        ),
+        (
+            normed,
+            (("Conv", "x folded shift", "y", {"pads": [1, 1]}),),
+            (("Conv", "x folded shift", "y", {"pads": [2, 0]}),),
+            "Conv y",
+            "its pads are [2, 0] in place of [1, 1] of :pad",
+        ),
     ],
-    ids=["heads", "turned", "shifted", "dilated", "bias", "floored", "summed", "ended", "raised"],
+    ids=[
+        *("heads", "turned", "shifted", "dilated", "bias", "floored", "summed", "ended", "raised"),
+        *("axis", "inserted", "masked", "folded", "padded"),
+    ],
 )
 def test_what_a_file_does_otherwise_than_its_module_is_named_with_the_reason(
     save, node, function, right, wrong, key, words
@@ -121,6 +168,10 @@ def test_what_a_file_does_otherwise_than_its_module_is_named_with_the_reason(
     constants = {"w": weight, "first": weight[0], "k": kernel, "bias": weight[0, :6], **SHAPES}
     constants |= {"right": np.roll(SHAPES["left"], 3), "axis": np.array(1)}
     constants |= {name: np.float32(one) for name, one in {"tiny": 1e-6, "small": 1e-2, "one": 1, "nothing": 0}.items()}
+    for scale, offset, eps in (("folded", "shift", 1e-5), ("other", "moved", 1e-1)):
+        factor = (np.abs(constants["bias"]) + eps) ** -0.5
+        constants |= {scale: kernel * factor[:, None, None], offset: -constants["bias"] * factor}
+    constants |= {"last": np.array(2), "mask": np.arange(8) < 6, "low": np.float32(-3e38)}
     about = {"Transpose": {"perm": [0, 2, 1, 3]}, "Split": {"axis": 2, "num_outputs": 2}, "Concat": {"axis": 2}}
 
     def written(name, steps):

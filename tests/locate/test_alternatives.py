@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+import torch
+import torch.nn.functional as F
 
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.locate.local_error import LocalError
@@ -12,11 +14,28 @@ from kokoro_nb.traces.trace import Operator
 X = np.linspace(-2, 2, 32).reshape(1, 4, 8)
 WHOLE = np.arange(-3, 5)
 PAIR = {"self": X, "other": np.sin(3 * X)}
+POOLED = {"self": X, "kernel_size": [4], "stride": [2], "padding": [2], "ceil_mode": False}
+SCALED = {"input": X, "output_size": None, "scale_factors": [0.8]}
+IMAGE = {"input": X[None] ** 3, "output_size": [3, 3], "align_corners": False, "scale_factors": None}
+
+
+def _pooled(padded):
+    return F.avg_pool1d(torch.from_numpy(X), 4, 2, 2, count_include_pad=padded).numpy()
+
+
+def _resized(size, scale=None):
+    return F.interpolate(torch.from_numpy(X), size, scale).numpy()
+
+
+def _image(smooth):
+    return F.interpolate(torch.from_numpy(IMAGE["input"]), [3, 3], mode="bilinear", antialias=smooth).numpy()
 
 
 def _evidence(kind, given, right, arguments):
     given, right = np.asarray(given), np.asarray(right)
-    operator = Operator(":it", f"aten.{kind}.default", "", ("input:x",), right.shape, "float32")
+    operator = Operator(
+        ":it", f"aten.{kind}" if "." in kind else f"aten.{kind}.default", "", ("input:x",), right.shape, "float32"
+    )
     alike = given.shape == right.shape
     wrong = np.ones(right.shape, bool)
     if alike:
@@ -34,9 +53,16 @@ def _first(kind, given, right, arguments):
 @pytest.mark.parametrize(
     ("kind", "given", "right", "arguments", "words"),
     [
-        ("add", X + PAIR["other"], X + 3 * PAIR["other"], {**PAIR, "alpha": 3}, "the sum without alpha"),
-        ("sub", X - PAIR["other"], X - 3 * PAIR["other"], {**PAIR, "alpha": 3}, "the difference without alpha"),
-        ("rsub", 1 - X, 1 - 0.5 * X, {"self": X, "other": 1, "alpha": 0.5}, "the difference without alpha"),
+        ("add.Tensor", X + PAIR["other"], X + 3 * PAIR["other"], {**PAIR, "alpha": 3}, "one whose alpha is 1, not 3"),
+        ("rsub.Scalar", 1 - X, 1 - 0.5 * X, {"self": X, "other": 1, "alpha": 0.5}, "one whose alpha is 1, not 0.5"),
+        ("tanh", X, np.tanh(X), {"self": X}, "tanh computed as its input, unchanged"),
+        ("cumsum", X.cumsum(2), X.cumsum(1), {"self": X, "dim": 1, "dtype": None}, "one whose dim is 2, not 1"),
+        ("le", WHOLE < 2, WHOLE <= 2, {"self": WHOLE, "other": 2}, "le computed as less"),
+        ("avg_pool1d", _pooled(False), _pooled(True), {**POOLED, "count_include_pad": True}, "is False, not True"),
+        ("argmax", np.array(1), np.array(0), {"self": np.array([np.nan, 2, 1]), "dim": None}, "of all values but NaN"),
+        ("sign", [np.nan, 1.0], [0.0, 1.0], {"self": np.array([np.nan, 2])}, "the sign, and NaN of NaN"),
+        ("upsample_nearest1d.vec", _resized(6), _resized(None, 0.8), SCALED, "by the sizes, not by the scale"),
+        ("_upsample_bilinear2d_aa.vec", _image(False), _image(True), IMAGE, "an interpolation without antialiasing"),
         ("mul", 0 * WHOLE, 0.5 * WHOLE, {"self": WHOLE, "other": 0.5}, "number rounded to the tensor's integer dtype"),
         ("ge", WHOLE >= 0, WHOLE >= 0.5, {"self": WHOLE, "other": 0.5}, "number rounded to the tensor's integer dtype"),
         ("mul", X > 0, (X > 0) * 0.5, {"self": X > 0, "other": 0.5}, "the number taken as a truth value"),
@@ -86,7 +112,7 @@ def test_a_bound_in_the_place_of_nan(kind, value, arguments, words):
 
 
 def test_a_known_form_goes_before_a_fitted_factor():
-    given, right = np.float32(X), X * 1.0507009873554805
+    given, right = np.float32(1.2 * X), 1.2 * X * 1.0507009873554805
     fitted, *_ = mechanisms(_evidence("mul", given, right, {"self": X, "other": 1.05}))
     assert fitted.name in ("changed scale", "changed constant")
     elu = np.where(X > 0, X, 1.6732632423543772 * np.expm1(X))
@@ -142,8 +168,6 @@ def test_all_pairs_of_the_indices():
 
 
 def test_the_call_is_known_by_the_names_of_the_schema():
-    import torch
-
     class Called(torch.nn.Module):
         def forward(self, x, i):
             return torch.add(x, x[i], alpha=2)

@@ -202,4 +202,4 @@ def test_a_form_that_does_not_apply_changes_nothing():
 def test_bisection_knows_the_arguments_that_a_mechanism_is_about():
     exported = export_program(Function(lambda x: torch.sub(x.tanh(), x, alpha=3)), {"x": X})
     found = diagnose(exported, {"x": X}, "tvm-unfused", method="bisection")
-    assert found.first.mechanism.statement == "sub computed as the difference without alpha"
+    assert found.first.mechanism.statement == "sub computed as one whose alpha is 1, not 3"

@@ -67,3 +67,13 @@ def test_a_complex_output_is_right_as_its_parts_and_named_where_it_is_refused(na
     present(name)
     found = nb.diagnose(Of(torch.fft.rfft), {"x": torch.randn(1, 8)}, name)
     assert (found.exit_status, found.first and found.first.tap.name) == (status, ":fft_rfft" if status else None)
+
+
+def test_a_runtime_that_rounds_small_values_away_is_to_blame_and_not_the_dtype():
+    x = {"x": torch.linspace(-40, 4, 64)[None]}
+    found = nb.diagnose(Of(lambda x: torch.sigmoid(2 * x).log().clamp(min=-200)), x, "onnxruntime")
+    first = found.ranked[0]
+    assert (first.tap.op, first.mechanism.name) == ("aten.sigmoid.default", "operator lowered as another")
+    assert "onnxruntime computes sigmoid less exactly than PyTorch does in float32" in str(first.mechanism)
+    assert ":sigmoid" in found.statement
+    assert "holds too few bits" not in first.mechanism.statement
