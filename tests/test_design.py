@@ -13,8 +13,8 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "kokoro_nb"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-# what these measure no verb does: pieces of an NPU's audio, times, other programs
-WITHOUT_VERBS = {"06_two_stage_npu", "19_benchmarks", "20_clients"}
+# what these measure no verb does: times, other programs
+WITHOUT_VERBS = {"19_benchmarks", "20_clients"}
 HEAVY = {"tvm", "executorch", "coremltools", "whisper", "onnxruntime", "librosa"}
 
 

@@ -12,6 +12,7 @@ from traitlets.config import Config
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.qnn import Qnn
 from kokoro_nb.backends.qnn.assignment import Assignment, Node
+from kokoro_nb.delivery import export
 from kokoro_nb.errors import ChecksError
 from kokoro_nb.findings import read_findings
 from kokoro_nb.reporting.selection import declared_parameters, find_notebooks, read_notebook
@@ -118,6 +119,14 @@ def test_a_notebook_never_dies_of_what_it_investigates(shallow_weights, tmp_path
     assert first["culprits"][0]["tap"] == "decoder.decode.0.conv1:conv1d"
     controls = [finding for finding in findings if finding.kind == "control"]
     assert {finding.verdict for finding in controls} == {"pass"}, "the planted faults are still found"
+
+
+def test_a_delivery_that_cannot_be_exported_is_a_finding(shallow_weights, tmp_path, monkeypatch):
+    monkeypatch.setattr(export, "export_program", lambda module, inputs: REFUSED)
+    with pytest.raises(ChecksError):
+        _execute("06_two_stage_npu", SMALL | {"weights": str(shallow_weights)}, tmp_path, monkeypatch)
+    (finding,), _ = read_findings(tmp_path / "findings.json")
+    assert (finding.kind, finding.verdict) == ("delivered", "fail")
 
 
 REFUSED = Failure("onnxruntime-qnn", "serialised", "RuntimeError", "no such operator")
