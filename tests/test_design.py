@@ -13,8 +13,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "kokoro_nb"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-# what these measure no verb does: times, other programs
-WITHOUT_VERBS = {"19_benchmarks", "20_clients"}
+WITHOUT_VERBS = {"19_benchmarks"}  # times of programs in turn, which no verb takes apart
 HEAVY = {"tvm", "executorch", "coremltools", "whisper", "onnxruntime", "librosa"}
 
 

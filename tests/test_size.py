@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 BUDGETS = {
-    "studies": 2_478,
+    "studies": 2_435,
     "locate, inspection, faults, traces": 10_296,
     "backends": 5_012,
     "reporting": 3_071,
