@@ -13,8 +13,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "kokoro_nb"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-# what these measure no verb does: pieces of an NPU's audio, delegates, times, other programs, old claims
-WITHOUT_VERBS = {"06_two_stage_npu", "11_delegation", "19_benchmarks", "20_clients", "22_old_claims"}
+WITHOUT_VERBS = {"19_benchmarks"}  # times of programs in turn, which no verb takes apart
 HEAVY = {"tvm", "executorch", "coremltools", "whisper", "onnxruntime", "librosa"}
 
 

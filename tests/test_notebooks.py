@@ -3,14 +3,22 @@
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
+import numpy as np
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
+import kokoro_nb as nb
+from kokoro_nb.backends.base import Failure
+from kokoro_nb.backends.qnn import Qnn
+from kokoro_nb.backends.qnn.assignment import Assignment, Node
+from kokoro_nb.delivery import export
 from kokoro_nb.errors import ChecksError
 from kokoro_nb.findings import read_findings
 from kokoro_nb.reporting.selection import declared_parameters, find_notebooks, read_notebook
+from kokoro_nb.studies import clients, delegation
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 SMALL = {
@@ -113,3 +121,41 @@ def test_a_notebook_never_dies_of_what_it_investigates(shallow_weights, tmp_path
     assert first["culprits"][0]["tap"] == "decoder.decode.0.conv1:conv1d"
     controls = [finding for finding in findings if finding.kind == "control"]
     assert {finding.verdict for finding in controls} == {"pass"}, "the planted faults are still found"
+
+
+def test_a_delivery_that_cannot_be_exported_is_a_finding(shallow_weights, tmp_path, monkeypatch):
+    monkeypatch.setattr(export, "export_program", lambda module, inputs: REFUSED)
+    with pytest.raises(ChecksError):
+        _execute("06_two_stage_npu", SMALL | {"weights": str(shallow_weights)}, tmp_path, monkeypatch)
+    (finding,), _ = read_findings(tmp_path / "findings.json")
+    assert (finding.kind, finding.verdict) == ("delivered", "fail")
+
+
+def test_what_a_client_says_of_another_length_stands_by_itself(shallow_weights, tmp_path, monkeypatch):
+    def said(kokoro, client, folder, symbols, voice, speed):
+        row = {"client": client, "durations": "equal", "between stages": "float32", "dB from the same har": 110.0}
+        return clients.ClientVersion(client, np.ones(2400 if client == "kokoro.js" else 3000), row, "")
+
+    monkeypatch.setattr(nb, "deliver", Mock(return_value=Mock(voices=["a"], files={"a": {"bytes": 1}})), raising=False)
+    monkeypatch.setattr(clients, "spoken_by", said)
+    monkeypatch.setattr(clients, "in_pytorch", lambda *given: ("a", np.ones(3000)))
+    monkeypatch.setattr(clients, "probed", lambda *given, clients: [{"deviations": "none"}])
+    _execute("20_clients", SMALL | {"weights": str(shallow_weights)}, tmp_path, monkeypatch)
+
+
+REFUSED = Failure("onnxruntime-qnn", "serialised", "RuntimeError", "no such operator")
+PLACED = Assignment(tuple(Node(place, "Conv", "", place) for place in ("npu", "cpu", "unknown")), {})
+PLACES = [(PLACED, REFUSED, {"npu": 2}), (REFUSED, PLACED, {"compiled": None, "npu_control": 1})]
+
+
+@pytest.mark.parametrize(("decoder", "whole", "failed"), PLACES)
+def test_where_the_compiler_of_the_npu_is(decoder, whole, failed, shallow_weights, tmp_path, monkeypatch):
+    monkeypatch.setattr(Qnn, "available", lambda self: None)
+    monkeypatch.setattr(Qnn, "executes", lambda self: None)
+    monkeypatch.setattr(delegation, "decoder_program", lambda *given, patches: Mock())  # no partitioner asks for it
+    monkeypatch.setattr(delegation, "legacy_onnx", lambda module, inputs, path: Path(path))
+    monkeypatch.setattr(delegation, "assignment", lambda path, npu: decoder if path.exists() else whole)
+    with pytest.raises(ChecksError):
+        _execute("11_delegation", SMALL | {"weights": str(shallow_weights), "delegates": []}, tmp_path, monkeypatch)
+    findings, _ = read_findings(tmp_path / "findings.json")
+    assert {one.kind: one.value for one in findings if one.verdict == "fail"} == failed

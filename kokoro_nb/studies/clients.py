@@ -1,6 +1,6 @@
 """One sentence spoken by each client out of its own delivery, and by PyTorch on the same noise."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,6 @@ import numpy as np
 import torch
 
 from kokoro_nb.delivery.clients.acceptance import accept
-from kokoro_nb.delivery.clients.client_delivery import deliver_to
 from kokoro_nb.delivery.clients.client_folder import vocabulary
 from kokoro_nb.delivery.clients.client_programs import Request, muteness, speak_in, speaker
 from kokoro_nb.delivery.clients.hosts import imitate
@@ -17,114 +16,84 @@ from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.delivery.clients.kokoro_coreml_client import Room
 from kokoro_nb.delivery.clients.probe import compare_reading, read_probe, write_probe
 from kokoro_nb.models import noise
-from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.phonemes import encode
 from kokoro_nb.models.speaking import TextToAudio
 from kokoro_nb.models.voices import load_voice, style
 
 CLIENTS = ("kokoro-onnx", "sherpa-onnx", "kokoro.js")
-SIZES = Room(64, (3, 7))  # for a sentence
 
 
 @dataclass(frozen=True)
-class ClientSpeech:
-    """What each client said.
+class ClientVersion:
+    """What one client said.
 
     Attributes
     ----------
-    versions : dict
-        ``PyTorch`` and each client -> audio, (samples,) float32.
-    rows : list of dict
-        For each client: who spoke, how durations compare with PyTorch's, dB from its own `har`, size, seconds.
-    absent : dict
-        Client -> why it did not speak itself; what it would do was imitated then.
-    sample_rate : int, Hz
+    name : str
+        The client, and what stands for it where it runs on other machines alone.
+    audio : numpy.ndarray, shape (samples,), float32
+        24 kHz, full scale 1.
+    row : dict
+        Who spoke, how durations compare with PyTorch's, dB from its own `har`, size, seconds.
+    absent : str
+        Why it did not speak itself, in which case its contract was imitated; empty if it did.
     """
 
-    versions: dict[str, np.ndarray]
-    rows: list[dict[str, Any]]
-    absent: dict[str, str]
-    sample_rate: int = SAMPLE_RATE
-
-    @property
-    def worst(self) -> float:
-        """The lowest of the figures from the same `har`, dB, where no float16 is handed on; NaN if one is."""
-        return self._worst("float32")
-
-    @property
-    def worst_handed_on(self) -> float:
-        """The lowest of those where a client hands float16 from stage to stage, dB; NaN if one is."""
-        return self._worst("float16")
-
-    @property
-    def hands_on(self) -> bool:
-        """Whether there is such a client."""
-        return any(row["between stages"] == "float16" for row in self.rows)
-
-    def _worst(self, between: str) -> float:
-        return float(np.min([row["dB from the same har"] for row in self.rows if row["between stages"] == between]))
-
-    @property
-    def durations_equal(self) -> bool:
-        """Whether all durations are PyTorch's, where no float16 is handed on; not where nobody spoke so."""
-        found = [row["durations"] == "equal" for row in self.rows if row["between stages"] == "float32"]
-        return bool(found) and all(found)
-
-    @property
-    def durations_explained(self) -> bool:
-        """Whether those of the others are PyTorch's, or are as soon as the same values are rounded there."""
-        found = [row["durations"].startswith("equal") for row in self.rows if row["between stages"] == "float16"]
-        return bool(found) and all(found)
-
-    @property
-    def of_one_length(self) -> list[dict[str, np.ndarray]]:
-        """The versions, those of one length together, in the order of their first."""
-        lengths = dict.fromkeys(map(len, self.versions.values()))
-        return [{name: y for name, y in self.versions.items() if len(y) == length} for length in lengths]
+    name: str
+    audio: np.ndarray
+    row: dict[str, Any]
+    absent: str
 
 
-def spoken_by_clients(
-    kokoro: Kokoro, text: str, folder: str | Path, speed: float = 1.0, clients: Sequence[str] = CLIENTS
-) -> ClientSpeech:
-    """Deliver to each client, and have it speak.
+def spoken_by(
+    kokoro: Kokoro, client: str, folder: str | Path, symbols: str, voice: str, speed: float = 1.0
+) -> ClientVersion:
+    """Have a client speak from its delivery, and compare with PyTorch: see `acceptance.accept`.
 
     Parameters
     ----------
     kokoro : Kokoro
-    text : str
-        English.
-    folder : path
-        Where the deliveries are written, a folder for each; what is there is replaced.
+        The model that was delivered, in its default voice.
+    client, folder : str, path
+        As for `deliver`.
+    symbols : str
+        Phonemes of the vocabulary.
+    voice : str
+        Its name in the delivery.
     speed : float
-    clients : sequence of str
     """
-    symbols = encode(kokoro.model.vocab, text, "espeak").symbols
-    symbols = "".join(symbol for symbol in symbols if symbol in kokoro.model.vocab)
-    voice = kokoro.default_voice
-    versions, rows, absent = {"PyTorch": in_pytorch(kokoro, symbols, speed)}, [], {}
-    for client in clients:
-        place, reason = Path(folder) / client, muteness(client)
-        about = deliver_to(kokoro, client, place, force=True, room=_sizes_for(client))
-        if reason:
-            absent[client] = reason
-        speak, request = imitate if reason else speak_in, Request(symbols, about.voices[0], 0, speed)
-        name = client if contract(client).form == "ONNX" else f"{client}, by {speaker(client)}"
-        (versions[name],) = speak(client, place, [request])
-        (row,) = accept(kokoro, client, place, [request], [load_voice(kokoro, voice)])
-        rows.append(
-            {
-                "client": row.client,
-                "spoken by": speaker(client),
-                "between stages": between_stages(client),
-                "durations": row.durations,
-                "dB from the same har": row.from_har,
-                "program (MB)": row.bytes / 1e6,
-                "load and speak (s)": row.seconds,
-                "files": len(about.files),
-            }
-        )
-    return ClientSpeech(versions, rows, absent)
+    reason, request = muteness(client), Request(symbols, voice, 0, speed)
+    (audio,) = (imitate if reason else speak_in)(client, folder, [request])
+    (row,) = accept(kokoro, client, folder, [request], [load_voice(kokoro, kokoro.default_voice)])
+    figures = {
+        "client": row.client,
+        "spoken by": speaker(client),
+        "between stages": between_stages(client),
+        "durations": row.durations,
+        "dB from the same har": row.from_har,
+        "program (MB)": row.bytes / 1e6,
+        "load and speak (s)": row.seconds,
+    }
+    name = client if contract(client).form == "ONNX" else f"{client}, by {speaker(client)}"
+    return ClientVersion(name, audio, figures, reason or "")
+
+
+def agreement(rows: Sequence[Mapping[str, Any]], between: str) -> tuple[bool, float]:
+    """Return whether all durations are PyTorch's, and the lowest figure from the same `har`, dB; NaN if one is.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        Those of `ClientVersion`.
+    between : str
+        Those rows count whose client hands such values from stage to stage; without one nothing is right. Of
+        ``float16`` durations are also right that are PyTorch's as soon as the same values are rounded there.
+    """
+    found = [row for row in rows if row["between stages"] == between]
+    right = ("equal", "equal after float16") if between == "float16" else ("equal",)
+    least = float(np.min([row["dB from the same har"] for row in found] or [np.nan]))
+    return bool(found) and all(row["durations"] in right for row in found), least
 
 
 def between_stages(client: str) -> str:
@@ -133,30 +102,13 @@ def between_stages(client: str) -> str:
     return "float16" if any(rule.dtype == "float16" for rule in rules) else "float32"
 
 
-def layouts(folder: str | Path, clients: Sequence[str]) -> list[dict[str, Any]]:
-    """Return a row for each file of the deliveries in `folder`; a package, which is a folder, counts as one.
+def in_pytorch(kokoro: Kokoro, text: str, speed: float = 1.0) -> tuple[str, np.ndarray]:
+    """Return the phonemes of an English text, those of the vocabulary alone, and what the model says of them.
 
-    Parameters
-    ----------
-    folder : path
-        What `spoken_by_clients` was given.
-    clients : sequence of str
+    The model is unpatched, and hears the noise that a delivery carries: (samples,) float32, 24 kHz, full scale 1.
     """
-    rows = []
-    for client in clients:
-        root = Path(folder) / client
-        packages = sorted(root.rglob("*.mlpackage"))
-        within = {path for package in packages for path in package.rglob("*")}
-        files = [path for path in sorted(root.rglob("*")) if path.is_file() and path not in within]
-        for path in (*packages, *files):
-            parts = path.rglob("*") if path.is_dir() else (path,)
-            size = sum(part.stat().st_size for part in parts if part.is_file())
-            rows.append({"client": client, "path": path.relative_to(root).as_posix(), "size (kB)": size / 1e3})
-    return rows
-
-
-def in_pytorch(kokoro: Kokoro, symbols: str, speed: float) -> np.ndarray:
-    """Return what the model says, unpatched, on the noise that a delivery carries: (samples,) float32."""
+    symbols = encode(kokoro.model.vocab, text, "espeak").symbols
+    symbols = "".join(symbol for symbol in symbols if symbol in kokoro.model.vocab)
     ids = torch.tensor([[0, *(kokoro.model.vocab[symbol] for symbol in symbols), 0]])
     ref_s, bank = style(load_voice(kokoro, ""), symbols), TextToAudio(kokoro.model).bank
     with noise.replayed() as draws:
@@ -170,7 +122,7 @@ def in_pytorch(kokoro: Kokoro, symbols: str, speed: float) -> np.ndarray:
             audio, _ = kokoro.model.forward_with_tokens(ids, ref_s, speed)
         finally:
             hook.remove()
-    return audio.reshape(-1).numpy()
+    return symbols, audio.reshape(-1).numpy()
 
 
 def probed(
@@ -206,6 +158,6 @@ def _fed_to_probe(client: str, symbols: str, place: Path, speed: float) -> dict[
     return {"client": client, "ids": reading.count, "rule": rule, **said, "deviations": deviations}
 
 
-def _sizes_for(client: str) -> Room | None:
-    """Return the sizes of a client that has programs of several, else None."""
-    return SIZES if contract(client).client == "kokoro-coreml" else None
+def sizes_for(client: str) -> Room | None:
+    """Return sizes for a sentence, of a client that has programs of several, else None."""
+    return Room(64, (3, 7)) if contract(client).client == "kokoro-coreml" else None

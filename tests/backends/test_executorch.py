@@ -11,7 +11,7 @@ from torch import nn
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.base import Artifact
 from kokoro_nb.backends.executorch import DELEGATES
-from kokoro_nb.backends.executorch.partition import Placement, Withholding, partition_map, pieces
+from kokoro_nb.backends.executorch.partition import Placement, Share, Withholding, partition_map, pieces, shares
 from kokoro_nb.backends.executorch.tracing import ROOM
 from kokoro_nb.backends.exported import content, export_program
 from kokoro_nb.errors import InputError
@@ -49,6 +49,12 @@ def test_an_instance_norm_stays_outside_xnnpack_and_cuts_the_graph_in_two():
     assert [(conv.module, conv.delegate, conv.reason) for conv in convolutions] == [("one", 0, ""), ("two", 1, "")]
     assert pieces(found) == 2
     assert "getitem" not in {placement.operator for placement in found}
+
+
+def test_what_is_taken_and_what_is_left_is_counted_by_operator():
+    why, other = "its weight is no constant", "aten.tanh.default"
+    placed = [Placement("a", other, "", 1), Placement("b", CONV, "", 0), Placement("c", CONV, "", None, why)]
+    assert shares(placed) == (Share(CONV, 1, 1, (why,)), Share(other, 1, 0, ()))
 
 
 def test_vulkan_and_core_ml_say_why():

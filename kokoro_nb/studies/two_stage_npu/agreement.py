@@ -1,6 +1,6 @@
 """Two delivered stages against the model that they were made from, text by text and voice by voice."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 
@@ -11,7 +11,7 @@ from kokoro.model import KModel
 from kokoro_nb.delivery.pipeline import TwoStages
 from kokoro_nb.listening.spectrum import SpectralAgreement, is_judged, log_spectral_distance
 from kokoro_nb.models.architecture import STYLE
-from kokoro_nb.models.case import Case, capture, decode
+from kokoro_nb.models.case import Case, decode
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.traces.statistics import compare
@@ -75,45 +75,76 @@ class TextAgreement:
         return is_judged(self.floor, self.distance_limit)  # of other durations nothing is known, and that is wrong
 
 
-def against_model(
-    speaker: TwoStages, kokoro: Kokoro, texts: Sequence[str], voices: Sequence[str], seed: int = 0
-) -> Iterator[TextAgreement]:
-    """Speak each text in each voice with both, on the same noise.
+@dataclass(frozen=True)
+class Agreement:
+    """Every text in every voice, by the delivery and by the model."""
+
+    texts: tuple[TextAgreement, ...]
+
+    @property
+    def worst_inputs(self) -> TextAgreement:
+        """The text whose decoder inputs are furthest off."""
+        return self.texts[np.argmax([one.inputs for one in self.texts])]
+
+    @property
+    def inputs_limit(self) -> float:
+        """What the inputs may be off by, of the peak: twice the most that float32 does to them with these weights.
+
+        At least `INPUTS_LIMIT`, which is that of more texts.
+        """
+        return float(np.max([INPUTS_LIMIT, *(2 * one.rounding for one in self.texts)]))
+
+    @property
+    def worst_audio(self) -> TextAgreement | None:
+        """The text whose audio is furthest off, measured by what is allowed; None if rounding determines none."""
+        texts = [one for one in self.texts if one.determined]
+        return texts[np.argmax([one.distance / one.distance_limit for one in texts])] if texts else None
+
+    @property
+    def undetermined(self) -> str:
+        """Which texts' spectra say nothing, and why, in a sentence; '' if all of them do."""
+        texts = [one for one in self.texts if not one.determined]
+        floors = ", ".join(f"'{one.text}' by {one.voice or 'the first voice'} {one.floor:.2f} dB" for one in texts)
+        return f"rounding alone moves the audio nearly as far as noise does: {floors}" if texts else ""
+
+
+def against_model(speaker: TwoStages, kokoro: Kokoro, cases: Sequence[Case]) -> Agreement:
+    """Have the delivery speak what the model spoke, in the same voice and on the same noise.
 
     Parameters
     ----------
     kokoro : Kokoro
         What it was made from; without patches.
-    texts, voices : sequence of str
-        Each text has room in one piece; the voices are the folder's.
+    cases : sequence of Case
+        Each text has room in one piece, and the phonemes that the delivery makes of it; the voices are the folder's.
 
     Raises
     ------
     InputError
-        If a voice or a text is no good, or has no room.
+        If a voice or a text has no room.
     """
     from tqdm.auto import tqdm
 
     with patched(kokoro.model, EXPORT_PATCHES):  # one that has computed cannot be copied before its weights are folded
         precise = deepcopy(kokoro.model).double()
-    for text, voice in tqdm([(text, voice) for voice in voices for text in texts], desc="texts", unit="text"):
-        yield _compared(speaker, kokoro, precise, text, voice, seed)
+    return Agreement(tuple(_compared(speaker, kokoro, precise, case) for case in tqdm(cases, "texts", unit="text")))
 
 
-def _compared(speaker: TwoStages, kokoro: Kokoro, precise: KModel, text: str, voice: str, seed: int) -> TextAgreement:
-    case = capture(kokoro, text, voice, seed=seed, g2p=speaker.contract.g2p)  # type: ignore[arg-type]
-    made = speaker.predict(speaker.symbols(text), speaker.table(voice))
+def _compared(speaker: TwoStages, kokoro: Kokoro, precise: KModel, case: Case) -> TextAgreement:
+    made = speaker.predict(speaker.symbols(case.text), speaker.table(case.voice))
     if not np.array_equal(made["durations"], case.tensors["durations"].numpy()):
-        return TextAgreement(text, voice, case.frames, False, *6 * (float("nan"),))
+        return TextAgreement(case.text, case.voice, case.frames, False, *6 * (float("nan"),))
     given = speaker.decoder_inputs(made, lambda frames: case.tensors["harmonic_noise"].numpy())
     exact = _exact(precise, case)
     errors = {name: _error(exact[name], given[name]) for name in INPUTS}
     rounding = float(np.max([_error(exact[name], case.tensors[name].numpy()) for name in INPUTS]))
     original = decode(kokoro.model, case, EXPORT_PATCHES)
-    moved = _moved(kokoro, case, float(np.minimum(_error(case.tensors["f0"], given["f0"]), INPUTS_LIMIT)), seed)
+    moved = _moved(kokoro, case, float(np.minimum(_error(case.tensors["f0"], given["f0"]), INPUTS_LIMIT)))
     audio = speaker.sound(given)[: original.size]
     distance, floor = (log_spectral_distance(original, other) for other in (audio, moved))
-    return TextAgreement(text, voice, case.frames, True, **errors, rounding=rounding, distance=distance, floor=floor)
+    return TextAgreement(
+        case.text, case.voice, case.frames, True, **errors, rounding=rounding, distance=distance, floor=floor
+    )
 
 
 def _exact(precise: KModel, case: Case) -> dict[str, torch.Tensor]:
@@ -137,9 +168,9 @@ def _error(expected: torch.Tensor, found: np.ndarray) -> float:
     return compare(expected.numpy(), found[..., : expected.shape[-1]]).of_peak
 
 
-def _moved(kokoro: Kokoro, case: Case, error: float, seed: int) -> np.ndarray:
+def _moved(kokoro: Kokoro, case: Case, error: float) -> np.ndarray:
     """Decode with every pitch `error` of the peak higher or lower."""
     f0 = case.tensors["f0"]
-    sign = torch.randn(f0.shape, generator=torch.Generator().manual_seed(seed)).sign()
+    sign = torch.randn(f0.shape, generator=torch.Generator().manual_seed(case.seed)).sign()
     moved = {**case.tensors, "f0": f0 + error * f0.abs().max() * sign}
     return decode(kokoro.model, replace(case, tensors=moved), EXPORT_PATCHES)

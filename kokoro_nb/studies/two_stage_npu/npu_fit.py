@@ -10,11 +10,11 @@ from kokoro_nb.backends.base import Failure, absence
 from kokoro_nb.backends.qnn import Qnn
 from kokoro_nb.backends.qnn.assignment import assignment, legacy_onnx
 from kokoro_nb.delivery.hub import hub_available, submit
+from kokoro_nb.delivery.pipeline import TwoStages
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.case import capture
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import patched
-from kokoro_nb.studies.two_stage_npu.delivered_model import DeliveredModel
 from kokoro_nb.studies.two_stage_npu.npu_audit import AuditedNode, NpuAudit, NpuDisagreement, audit, disagreements
 
 COMPILER = "onnxruntime-qnn"
@@ -26,8 +26,10 @@ class NpuFit:
 
     Attributes
     ----------
-    delivered : dict of str to NpuAudit
-        By the name of the part.
+    files : mapping of str to Path
+        The ONNX files of the delivery, by the name of the part.
+    delivered : mapping of str to NpuAudit
+        Of each file.
     uncut : NpuAudit
         Of the package's own export, whose shapes depend on the data.
     compiler, no_compiler : str
@@ -36,6 +38,7 @@ class NpuFit:
         Nodes of which table and compiler say different things.
     """
 
+    files: Mapping[str, Path]
     delivered: Mapping[str, NpuAudit]
     uncut: NpuAudit
     compiler: str
@@ -56,23 +59,23 @@ class NpuFit:
         audits = {**self.delivered, "the package's model, not cut": self.uncut}
         return [{"graph": name, **one.as_dict()} for name, one in audits.items()]
 
+    def submitted(self, device: str) -> tuple[Any, str]:
+        """Submit the decoder of the smallest bucket to Qualcomm AI Hub: the job, and why there is none."""
+        decoders = [path for name, path in self.files.items() if name.startswith("decoder")]
+        reason = hub_available() or ("" if decoders else "the delivery has no ONNX file")
+        return (None, reason) if reason else (submit(decoders[0], device), "")
 
-def audit_delivery(model: DeliveredModel) -> NpuFit:
+
+def audit_delivery(speaker: TwoStages, kokoro: Kokoro, voice: str, seed: int) -> NpuFit:
     """Audit every ONNX file of a delivery, and the package's own model exported as it is; see `npu_audit`."""
-    audits = {name: audit(path) for name, path in model.files.items()}
+    parts = speaker.contract.parts.items()
+    files = {name: speaker.folder / part.file for name, part in parts if part.file.endswith(".onnx")}
+    audits = {name: audit(path) for name, path in files.items()}
     qnn = Qnn(COMPILER)
     reason = absence(qnn) or ""
-    placed = {} if reason else {name: assignment(path, qnn) for name, path in model.files.items()}
+    placed = {} if reason else {name: assignment(path, qnn) for name, path in files.items()}
     different = tuple(one for name, found in placed.items() for one in disagreements(audits[name], _whole(found)))
-    return NpuFit(audits, uncut_audit(model.kokoro, model.request.voices[0], model.seed), COMPILER, reason, different)
-
-
-def on_device(model: DeliveredModel, device: str) -> tuple[Any, str]:
-    """Submit the decoder of the smallest bucket to Qualcomm AI Hub: the job, and why there is none."""
-    reason = hub_available() or ("" if model.files else f"{model.request.backend} writes no ONNX file")
-    if reason:
-        return None, reason
-    return submit(model.files[f"decoder_{next(iter(model.contract.buckets))}"], device), ""
+    return NpuFit(files, audits, uncut_audit(kokoro, voice, seed), COMPILER, reason, different)
 
 
 def uncut_audit(kokoro: Kokoro, voice: str, seed: int) -> NpuAudit:

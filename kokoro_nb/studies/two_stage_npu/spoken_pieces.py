@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kokoro_nb.delivery.pipeline import Piece, joined
+from kokoro_nb.delivery.pipeline import Piece, TwoStages, joined
 from kokoro_nb.listening.joins import Join, joins
-from kokoro_nb.studies.two_stage_npu.delivered_model import DeliveredModel
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,10 +80,9 @@ class SpokenPieces:
         ]
 
 
-def in_pieces(model: DeliveredModel, text: str) -> SpokenPieces:
-    """Speak `text` in the first voice, in as many pieces as it takes."""
-    speaker, sr = model.speaker, model.contract.sample_rate
-    pieces = speaker.pieces(text, model.request.voices[0], seed=model.seed)
+def in_pieces(speaker: TwoStages, text: str, voice: str, seed: int) -> SpokenPieces:
+    """Speak `text` in as many pieces as it takes."""
+    sr, pieces = speaker.contract.sample_rate, speaker.pieces(text, voice, seed=seed)
     audio = [piece.audio for piece in pieces]
     whole = joined(audio, sr)
     return SpokenPieces(speaker.symbols(text), pieces, whole, joins(audio, whole, sr), sr)

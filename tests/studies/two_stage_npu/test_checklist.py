@@ -5,6 +5,7 @@ import pytest
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.spectrum import UNRELATED
+from kokoro_nb.models.case import capture
 from kokoro_nb.models.speaking import DurationStage
 from kokoro_nb.studies.two_stage_npu.agreement import INPUTS_LIMIT, TextAgreement, against_model
 from kokoro_nb.studies.two_stage_npu.checklist import _interfaces, checklist
@@ -90,7 +91,7 @@ def test_a_file_that_is_not_what_the_contract_says_is_found(speaker, monkeypatch
 def test_a_decoder_that_is_wrong_is_heard(speaker, shallow, monkeypatch):
     sound = speaker.sound
     monkeypatch.setattr(speaker, "sound", lambda given: 0.5 * sound(given))
-    (found,) = against_model(speaker, shallow, [TEXT], ["seeded"])
+    (found,) = against_model(speaker, shallow, [capture(shallow, TEXT, "seeded", g2p="espeak")]).texts
     assert found.durations
     assert found.distance > 3
     assert found.distance > found.distance_limit
@@ -104,7 +105,7 @@ def test_a_rewrite_that_is_wrong_in_eager_too_is_noticed(speaker, shallow, monke
     monkeypatch.setattr(DurationStage, "forward", louder)
     louder_asr = lambda *given: inputs(*given) | {"asr": 1.05 * inputs(*given)["asr"]}  # noqa: E731
     monkeypatch.setattr(speaker, "decoder_inputs", louder_asr)
-    (found,) = against_model(speaker, shallow, [TEXT], ["seeded"])
+    (found,) = against_model(speaker, shallow, [capture(shallow, TEXT, "seeded", g2p="espeak")]).texts
     assert found.asr == pytest.approx(0.05, rel=1e-3)
     assert found.inputs > INPUTS_LIMIT > found.rounding
 

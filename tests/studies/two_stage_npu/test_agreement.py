@@ -1,48 +1,29 @@
-"""A delivery of which a program cannot be exported is a record of that, and no error."""
+"""What the texts of a delivery are held to, and the joins of one that is spoken in pieces."""
 
 import numpy as np
 import pytest
 
-from kokoro_nb.backends.base import Failure
-from kokoro_nb.delivery import export
 from kokoro_nb.delivery.pipeline import Piece
 from kokoro_nb.listening.joins import joins
-from kokoro_nb.models.case import capture
-from kokoro_nb.studies.two_stage_npu import deliver
-from kokoro_nb.studies.two_stage_npu.agreement import TextAgreement
-from kokoro_nb.studies.two_stage_npu.delivered_model import Agreement, longest
+from kokoro_nb.studies.two_stage_npu.agreement import Agreement, TextAgreement
 from kokoro_nb.studies.two_stage_npu.spoken_pieces import SpokenPieces
-
-FAILURE = Failure("onnxruntime", "lowered", "ValueError", "no kernel")
-
-
-def test_the_record_of_what_fell_stands_in_place_of_the_model(narrow, monkeypatch, tmp_path):
-    monkeypatch.setenv("KOKORO_NB_CACHE", str(tmp_path))
-    monkeypatch.setattr(export, "export_program", lambda module, inputs: FAILURE)
-    assert deliver(narrow, "onnxruntime", "onnxruntime", [""], 12, [1.0]) == (None, FAILURE)
-
-
-def test_the_bucket_has_room_for_the_longest_text_of_these_weights_and_for_less_than_a_second_more(narrow):
-    texts, voices = ("Hi.", "A longer text than that."), ("seeded:1", "seeded:2")
-    seconds = [capture(narrow, text, voice, g2p="espeak").seconds for text in texts for voice in voices]
-    assert longest(narrow, texts, voices) - 1 < np.max(seconds) <= longest(narrow, texts, voices)
 
 
 @pytest.mark.parametrize(("rounding", "limit"), [(1e-6, 2e-5), (3e-5, 6e-5)])
 def test_what_the_inputs_may_be_off_by_follows_the_weights(rounding, limit):
     one = TextAgreement("Hi.", "", 9, True, 0.0, 0.0, 0.0, rounding, 0.0, 0.0)
-    assert Agreement((one,), np.zeros(1), 0.0).inputs_limit == pytest.approx(limit)
+    assert Agreement((one,)).inputs_limit == pytest.approx(limit)
 
 
 def test_a_text_whose_audio_rounding_does_not_determine_is_named_and_not_judged():
     near, noisy = (TextAgreement(t, "", 9, True, 0.0, 0.0, 0.0, 0.0, 4.2, f) for t, f in (("Hi.", 1.0), ("Ho.", 4.0)))
-    both, alone = Agreement((near, noisy), np.zeros(1), 0.0), Agreement((noisy,), np.zeros(1), 0.0)
+    both, alone = Agreement((near, noisy)), Agreement((noisy,))
     assert both.worst_audio == near
     assert alone.worst_audio is None
     assert both.undetermined == (
         "rounding alone moves the audio nearly as far as noise does: 'Ho.' by the first voice 4.00 dB"
     )
-    assert Agreement((near,), np.zeros(1), 0.0).undetermined == ""
+    assert Agreement((near,)).undetermined == ""
 
 
 SR = 24_000
