@@ -178,16 +178,6 @@ def cache_repo(hub_cache):
     return put
 
 
-@pytest.fixture
-def wheel():
-    """Return the backend of Qualcomm's provider; skip where that is absent."""
-    from kokoro_nb.backends.base import absence
-    from kokoro_nb.backends.qnn import Qnn
-
-    reason = absence(Qnn("onnxruntime-qnn"))
-    return Qnn("onnxruntime-qnn") if reason is None else pytest.skip(reason)
-
-
 def pytest_collection_modifyitems(items):
     """Begin with the files that take longest: a worker that is given one at the end leaves the other without work."""
     items.sort(key=lambda item: next((n for n, end in enumerate(LONGEST) if item.path.match(end)), len(LONGEST)))

@@ -24,19 +24,10 @@ def _patch(narrow, *names):
 # What is done wrong, what it is called with, and the words of the error that say how to mend it.
 BAD = {
     "empty text": (lambda n, f, c: _speak(n, ""), "give at least one word"),
-    "over 510 phonemes": (lambda n, f, c: _speak(n, "hello " * 90), "split it into shorter sentences"),
     "unknown g2p": (lambda n, f, c: phonemes.phonemise("Hi.", "guess"), "use one of auto, espeak, misaki"),
     "unknown voice": (lambda n, f, c: _speak(n, voice="af_heart"), "use 'seeded' or 'seeded:1'"),
     "blend of nothing": (lambda n, f, c: _speak(n, voice="seeded:0:0+seeded:1:0"), "write for example a:0.6+b:0.4"),
     "speed that is NaN": (lambda n, f, c: _speak(n, speed=float("nan")), "1 is normal, 2 is twice as fast"),
-    "unknown weights": (
-        lambda n, f, c: load_model("big"),
-        "use 'mini' (a small trained voice), 'seeded' (random, full size), 'narrow' (random, small)",
-    ),
-    "weights not cached, offline": (
-        lambda n, f, c: load_model("hexgrad/Kokoro-82M"),
-        "fetch it where there is a network",
-    ),
     "folder without weights": (lambda n, f, c: load_model(f), "leave one there, or name the file itself"),
     "unknown patch": (lambda n, f, c: _patch(n, "faster"), "use one of explicit_noise, signal_noise, custom_stft"),
     "patches that exclude each other": (lambda n, f, c: _patch(n, "explicit_noise", "signal_noise"), "choose one"),

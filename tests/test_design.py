@@ -39,10 +39,8 @@ def _text(cell):
 
 
 def _assigned(source):
-    targets = (t for node in ast.parse(source).body if isinstance(node, ast.Assign) for t in node.targets)
-    names = {target.id for target in targets if isinstance(target, ast.Name)}
-    annotated = (node.target for node in ast.parse(source).body if isinstance(node, ast.AnnAssign))
-    return names | {target.id for target in annotated if isinstance(target, ast.Name)}
+    names = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name))
+    return {name.id for name in names if isinstance(name.ctx, ast.Store)}
 
 
 def _faults(notebook):

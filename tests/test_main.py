@@ -2,9 +2,7 @@ import signal
 import subprocess
 import sys
 
-import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
 
 from kokoro_nb.__main__ import main
 from kokoro_nb.commands import weights_command
@@ -12,17 +10,15 @@ from kokoro_nb.reporting import execute
 from kokoro_nb.reporting.execute import NotebookResult
 from kokoro_nb.reporting.run_outcome import Limits
 from kokoro_nb.reporting.runs import RunRecord, write_run
+from tests.reporting.conftest import save_notebook
 
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "kokoro_nb"\n')
-    folder = tmp_path / "notebooks"
-    folder.mkdir()
-    tagged = new_code_cell('weights = "seeded"\nbackends = ["eager"]', metadata={"tags": ["parameters"]})
     for name in ("01_a", "02_b"):
-        nbformat.write(new_notebook(cells=[tagged]), folder / f"{name}.ipynb")
-    monkeypatch.chdir(folder)
+        save_notebook(tmp_path / "notebooks", name, parameters='weights = "seeded"\nbackends = ["eager"]')
+    monkeypatch.chdir(tmp_path / "notebooks")
     return tmp_path
 
 

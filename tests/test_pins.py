@@ -26,7 +26,7 @@ PROVIDERS = packages_distributions()
 LISTED = "jupyterlab torch numpy matplotlib librosa coremltools executorch apache-tvm papermill openai-whisper"
 
 
-def _imported(source):
+def packages_of(source):
     """Return the top-level names of other packages that `source` imports, wherever it does so."""
     nodes = list(ast.walk(ast.parse(source)))
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
@@ -37,7 +37,7 @@ def _imported(source):
 def _undeclared(source, requirements):
     """Return what `source` imports from packages that `requirements` do not name."""
     declared = set(map(lock.canonical, requirements))
-    imported = _imported(source) - OPTIONAL
+    imported = packages_of(source) - OPTIONAL
     return sorted(name for name in imported if not declared & set(map(lock.canonical, PROVIDERS.get(name, [name]))))
 
 
@@ -80,7 +80,7 @@ def test_what_is_imported_is_declared():
 
 
 def test_every_requirement_is_imported_or_says_why_not():
-    imported = set().union(*map(_imported, SOURCES.values()))
+    imported = set().union(*map(packages_of, SOURCES.values()))
     used = {lock.canonical(one) for name in imported for one in PROVIDERS.get(name, ())}
     assert set(map(lock.canonical, lock.requirements(["workbook"]))) - used == UNIMPORTED
 

@@ -8,16 +8,8 @@ import torch
 
 import kokoro_nb as nb
 
+NET = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Tanh())
 X = {"input": torch.linspace(-2, 2, 6).reshape(2, 3)}
-
-
-class Net(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.linear = torch.nn.Linear(3, 3)
-
-    def forward(self, input):
-        return self.linear(input).tanh()
 
 
 def test_there_are_at_most_twenty_and_each_is_there():
@@ -32,26 +24,18 @@ def test_another_name_is_an_ordinary_error():
 
 
 def test_a_module_is_exported_traced_and_diagnosed(tmp_path):
-    artifact = nb.export(Net(), X, "onnxruntime", tmp_path)
-    assert artifact.path.suffix == ".onnx"
-    assert [tap.name for tap in nb.trace(Net(), X).taps] == ["linear:linear", ":tanh"]
-    found = nb.diagnose(Net(), X, "onnxruntime", folder=tmp_path)
+    assert nb.export(NET, X, "onnxruntime", tmp_path).path.suffix == ".onnx"
+    assert [tap.name for tap in nb.trace(NET, X).taps] == ["0:linear", "1:tanh"]
+    found = nb.diagnose(NET, X, "onnxruntime", folder=tmp_path)
     assert isinstance(found, nb.Diagnosis)
-    assert (found.verdict, found.method) == ("pass", "tracing")
 
 
 def test_what_cannot_be_exported_cannot_be_traced(monkeypatch):
     monkeypatch.setattr(type(nb.BACKENDS["onnxruntime"]), "available", lambda self: "its package is missing.")
     with pytest.raises(nb.InputError, match="onnxruntime cannot export here: its package is missing"):
-        nb.export(Net(), X, "onnxruntime")
+        nb.export(NET, X, "onnxruntime")
     with pytest.raises(nb.InputError, match="There is no backend 'onyx'"):
-        nb.trace(Net(), X, "onyx")
-
-
-def test_tensors_and_audio_are_compared():
-    a = np.random.default_rng(0).uniform(-0.5, 0.5, 4800).astype(np.float32)
-    assert nb.compare(a, 2 * a).of_peak == pytest.approx(1)
-    assert nb.compare(a, a, sr=24000)["finite fraction"] == 100
+        nb.trace(NET, X, "onyx")
 
 
 def test_what_cannot_be_compared_says_so(tmp_path):

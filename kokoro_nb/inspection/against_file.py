@@ -285,7 +285,7 @@ class PairedPrograms(PairedValues):
                 return self._stated(one, [multiple], proof)
         if (numbered := self._other_number(node, proof)) is not None:
             return numbered
-        for there in filter(None, (other, behind)):
+        for there in (one for one in (other, behind) if one is not None and _is_alike(one, node)):
             if (cause := explained_by_rules(self, node, there)) is not None:
                 words = f"{where}: it computes something else than {_called(there)} there: {cause}"
                 return replace(_found(node, "operator lowered as another", f"{words}.", proof), mechanism=cause)

@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.compared_constants import differing, largest_change, same_weight
+from kokoro_nb.inspection.compared_constants import differing, largest_change, same_constants, same_weight
 from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram, by_name
 from kokoro_nb.inspection.compared_values import ValueSketch, is_permuted, nearest, sketched_constants, sketches
 from kokoro_nb.inspection.input_maker import varied
@@ -26,6 +26,7 @@ APART = 0.01  # of its root mean square: what rounding of constants to 16 bits d
 OTHER = 0.05  # of its root mean square, element by element: what rounding of constants to 8 bits does is below it
 REPLACED = 0.25  # of a constant's peak: what rounding to 4 bits does to it (1/14) is below it
 EXACT = 2e-5  # of its root mean square: more than another order of summation or a number of float32 makes of a value
+FAR = 1e-4  # of how far a result is apart: far more than what an operator makes of rounded constants before it
 EXACTLY = 1e-9  # of its root mean square: two results in float64 of constants of the same bits
 ORDERED = 5.0  # times the limit of a pair, up to which its elements are in the same order
 MOST = 64  # values whose order is looked at
@@ -79,7 +80,7 @@ class PairedValues:
             return cls(reference, candidate, {}, {}, {}, {}, {}, inputs)
         known = sketches(reference, [by_name(reference.inputs, one, reference.label) for one in inputs])
         own = sketches(candidate, inputs)
-        own |= _with_bias(reference, candidate, known, own)
+        own |= _with_bias(reference, candidate, known, own, EXACT if same_constants(reference, candidate) else APART)
         first = {name: near for name, (near, _) in nearest(known, known).items()}
         pairs, back = nearest(own, known), nearest(known, own)
         return cls(reference, candidate, known, own, pairs, back, first, inputs).held_to(OTHER)
@@ -197,13 +198,13 @@ class PairedValues:
         # flags that the reference has not may say the opposite there
         flags = {name for name in near if np.isin(self.own[name].points, (0, 1)).all()}
         read = [apart for name, apart in near.items() if apart <= self.limit or name not in flags]
-        given = [name for name in node.outputs if name in self.pairs]
-        if not given or not read or any(apart > (EXACTLY if self.limit == EXACT else self.limit) for apart in read):
+        given = [self.pairs[name][1] for name in node.outputs if name in self.pairs][:1]
+        same = np.clip(FAR * np.sum(given), EXACTLY, SAME) if self.limit == EXACT else self.limit
+        if not given or not read or np.max(read) > same:
             return False  # of what is made of integers alone it is not known whether they are the same
         if node.rounds and self.limit != REPLACED and not any(one.rounds for one in self.reference.nodes):
             return False  # a quantised file of one that is not
-        apart = self.pairs[given[0]][1]
-        return apart > np.maximum(self.limit, np.minimum(TIMES * np.max(read, initial=SAME), REPLACED))
+        return given[0] > np.maximum(self.limit, np.minimum(TIMES * np.max(read, initial=SAME), REPLACED))
 
     def turned(self, node: ComparedNode, other: ComparedNode | None, rewired: bool) -> tuple[ComparedNode, str] | None:
         """Return what gives elements that `node` is made from in an order that they have nowhere in the reference.
@@ -333,6 +334,7 @@ def _with_bias(
     candidate: ComparedProgram,
     known: Mapping[str, ValueSketch],
     own: Mapping[str, ValueSketch],
+    limit: float,
 ) -> Iterator[tuple[str, ValueSketch]]:
     """Yield the products that are results of the reference once its bias is added, with what that gives.
 
@@ -352,7 +354,7 @@ def _with_bias(
             if value.size == known[name].size and same_weight(other, node):
                 added = ValueSketch.of(np.tile(bias, value.size // bias.size)).images
                 images = value.images + np.tile(added, value.images.size // added.size)
-                if replace(value, images=images).differs(known[name]) <= APART:
+                if replace(value, images=images).differs(known[name]) <= limit:
                     yield node.outputs[0], known[name]
 
 

@@ -57,7 +57,7 @@ def channel_factors(paired: PairedValues, node: ComparedNode) -> tuple[str, str]
     for far, one, factors, added in sorted(found, key=lambda each: each[0])[:1]:
         times = "" if far <= CLOSE else f" times a number ({number(factors.min())} to {number(factors.max())})"
         words = f"each channel of its result is that of {one.key} ({one.operator}){times}, plus a number"
-        if far <= CLOSE or np.ptp(factors) > CLOSE:
+        if np.ptp(factors) > CLOSE or (far <= CLOSE and np.abs(added).max() > CLOSE * np.abs(given).max()):
             return one.key, f"{words} ({number(added.min())} to {number(added.max())})"
     return None
 

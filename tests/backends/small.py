@@ -1,6 +1,7 @@
 """What tests of several backends share."""
 
 import pytest
+import torch
 from torch import nn
 
 from kokoro_nb.backends import BACKENDS
@@ -14,8 +15,15 @@ class Of(nn.Module):
         super().__init__()
         self.function, self.tensors = function, nn.ParameterList(tensors)
 
-    def forward(self, x):
-        return self.function(x, *self.tensors)
+    def forward(self, x, w=None):
+        return self.function(x, *self.tensors, *(() if w is None else (w,)))
+
+
+def taking(function):
+    """Return a function as a module whose inputs go by its own names; PyTorch notes no line of it for an operator."""
+    module = nn.Module()
+    module.forward = function
+    return module
 
 
 class First(nn.Module):
@@ -34,6 +42,20 @@ class Layers(nn.Sequential):
 
     def forward(self, x):
         return super().forward(x)
+
+
+class Past(nn.Module):
+    """A streaming operator that keeps the end of what it has seen, times `kept`."""
+
+    def __init__(self, shape, start=0.0, kept=1.0, persistent=True):
+        super().__init__()
+        self.kept = kept
+        self.register_buffer("past", torch.full(shape, start), persistent=persistent)
+
+    def forward(self, x):
+        joined = torch.cat([self.past, x], 2)
+        self.past.copy_(joined[..., -self.past.shape[2] :] * self.kept)
+        return torch.tanh(joined)
 
 
 class Here:

@@ -15,7 +15,7 @@ from kokoro_nb.backends.base import Artifact, Failure
 from kokoro_nb.backends.exported import Exported, content, export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.run_apart import run_apart
-from tests.backends.small import First, Layers, Of, here, present
+from tests.backends.small import First, Layers, Of, here, present, taking
 
 
 class Lookup(nn.Module):
@@ -27,18 +27,6 @@ class Lookup(nn.Module):
 
     def forward(self, ids, mask):
         return self.table(ids) * mask.unsqueeze(-1), ids + 1, mask.logical_not()
-
-
-class Stepped(nn.Module):
-    """A dict out, one of its keys the name of an input."""
-
-    def forward(self, x, state):
-        return {"state": 0.5 * state + x, "audio": x - state}
-
-
-class Waves(nn.Module):
-    def forward(self, x, y):
-        return torch.exp(x), torch.sin(x), torch.atan2(x, y)
 
 
 class Odd(nn.Module):
@@ -68,13 +56,15 @@ def _cases():
     ids, mask = torch.tensor([[1, 0, 9, 4]]), torch.tensor([[True, False, True, True]])
     state, one, three = torch.randn(1, 4, 6), ("output",), ("output_0", "output_1", "output_2")
     up = Layers(nn.Conv1d(4, 8, 3, padding=1), nn.LeakyReLU(0.1), nn.ConvTranspose1d(8, 2, 4, stride=2, padding=1))
+    stepped = taking(lambda x, state: {"state": 0.5 * state + x, "audio": x - state})  # one goes by an input's name
+    waves = taking(lambda x, y: (torch.exp(x), torch.sin(x), torch.atan2(x, y)))
     return {
         "conv": Small(up, {"x": x}, one),
         "norm": Small(Layers(nn.InstanceNorm1d(4, affine=True)), {"x": x}, one),
         "lstm": Small(First(nn.LSTM(4, 4, batch_first=True, bidirectional=True)), {"x": torch.randn(1, 3, 4)}, one),
         "lookup": Small(Lookup(), {"ids": ids, "mask": mask}, three),
-        "stepped": Small(Stepped(), {"x": x, "state": state}, ("state", "audio")),
-        "waves": Small(Waves(), {"x": x, "y": state}, three),
+        "stepped": Small(stepped, {"x": x, "state": state}, ("state", "audio")),
+        "waves": Small(waves, {"x": x, "y": state}, three),
         "odd": Small(Odd(), {"x": x, "unread": x}, (*three, "output_3")),
     }
 

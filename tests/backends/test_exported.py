@@ -15,7 +15,7 @@ from kokoro_nb.backends.exported import Exported, as_exported, export_program, s
 from kokoro_nb.backends.signature import call_arguments, checked, example_inputs, named_outputs, specs
 from kokoro_nb.errors import InputError
 from kokoro_nb.run_apart import run_apart
-from tests.backends.small import Of
+from tests.backends.small import Of, taking
 
 X = torch.linspace(-1, 1, 12).reshape(1, 3, 4)
 
@@ -176,31 +176,20 @@ def test_eager_runs_under_the_patches_that_were_on_at_its_export(monkeypatch):
     assert on == []
 
 
-class Optional(nn.Module):
-    def forward(self, x, scale=None, *, shift=None):
-        return x if shift is None else x + shift
-
-
-class Variadic(nn.Module):
-    def forward(self, *args):
-        return args[0] - args[1]
-
-
-class Keywords(nn.Module):
-    def forward(self, **kwargs):
-        return kwargs["a"] - kwargs["b"]
+OPTIONAL = taking(lambda x, scale=None, *, shift=None: x if shift is None else x + shift)
+VARIADIC, KEYWORDS = taking(lambda *args: args[0] - args[1]), taking(lambda **kwargs: kwargs["a"] - kwargs["b"])
 
 
 def test_example_inputs_are_copies_in_the_order_of_forward():
     x = torch.zeros(2)
-    arrays = example_inputs(Optional(), {"shift": x, "x": x})
+    arrays = example_inputs(OPTIONAL, {"shift": x, "x": x})
     assert list(arrays) == ["x", "shift"]
     arrays["x"] += 1
     assert x.sum() == 0
     assert arrays["shift"].sum() == 0
 
 
-@pytest.mark.parametrize(("module", "names"), [(Optional(), ("x", "shift")), (Variadic(), "ab"), (Keywords(), "ab")])
+@pytest.mark.parametrize(("module", "names"), [(OPTIONAL, ("x", "shift")), (VARIADIC, "ab"), (KEYWORDS, "ab")])
 def test_any_kind_of_forward_can_be_called(module, names):
     tensors = {name: torch.tensor([float(i)]) for i, name in enumerate(names)}
     arrays = example_inputs(module, tensors)
@@ -230,15 +219,17 @@ def test_outputs_are_named_by_what_was_returned():
     assert list(named_outputs(y, ("audio",))) == ["audio"]
 
 
-@pytest.mark.parametrize("declared", [("a",), ("a", "a"), "ab"])
-def test_declared_names_must_be_one_each(declared):
-    with pytest.raises(InputError, match=r"returns 2 output\(s\); give one name, each different"):
-        named_outputs((np.zeros(1), np.zeros(1)), declared)
+TWO = (np.zeros(1), np.zeros(1))
+NOT_ONE_EACH = r"returns 2 output\(s\); give one name, each different"
 
 
 @pytest.mark.parametrize(
-    ("value", "sentence"), [(None, "a NoneType"), ((np.zeros(1), 3), "'output_1' is an int"), ((), "returns nothing")]
+    ("value", "declared", "sentence"),
+    [
+        *((TWO, declared, NOT_ONE_EACH) for declared in (("a",), ("a", "a"), "ab")),
+        *((None, None, "a NoneType"), ((np.zeros(1), 3), None, "'output_1' is an int"), ((), None, "returns nothing")),
+    ],
 )
-def test_what_is_no_tensor_is_refused(value, sentence):
+def test_what_cannot_be_named_is_refused(value, declared, sentence):
     with pytest.raises(InputError, match=sentence):
-        named_outputs(value)
+        named_outputs(value, declared)

@@ -129,16 +129,12 @@ def test_a_result_that_goes_out_already_is_not_added(forked):
 
 
 def test_an_unknown_operator_and_a_name_that_is_taken_are_refused(forked):
-    class Taken(nn.Module):
-        output_names = (":sin",)
-
-        def forward(self, x):
-            return torch.sin(x).exp()
-
+    taken = Of(lambda x: torch.sin(x).exp())
+    taken.output_names = (":sin",)
     with pytest.raises(InputError, match="no operator ':cos'"):
         with_outputs(forked, [":cos"])
     with pytest.raises(InputError, match="has an output called ':sin'"):
-        with_outputs(export_program(Taken(), {"x": torch.ones(2)}), [":sin"])
+        with_outputs(export_program(taken, {"x": torch.ones(2)}), [":sin"])
 
 
 def _net(x):

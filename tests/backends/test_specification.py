@@ -7,17 +7,11 @@ from torch.nn import functional as F
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.segment import output_of, result_nodes, with_outputs
 from kokoro_nb.backends.specification import Specification
-from tests.backends.small import Of
+from tests.backends.small import Layers, Of, taking
 
 
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv = nn.Conv1d(4, 4, 3, padding=1)
-        self.norm = nn.InstanceNorm1d(4, affine=True)
-
-    def forward(self, x):
-        return F.leaky_relu(self.norm(self.conv(x)), 0.1)
+def _block():
+    return Layers(nn.Conv1d(4, 4, 3, padding=1), nn.InstanceNorm1d(4, affine=True), nn.LeakyReLU(0.1))
 
 
 class Network(nn.Module):
@@ -27,7 +21,7 @@ class Network(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.blocks = nn.ModuleList([Block(), Block()])
+        self.blocks = nn.ModuleList([_block(), _block()])
         self.register_buffer("table", torch.arange(3.0))
 
     def forward(self, x):
@@ -64,12 +58,12 @@ def _values(specification, double=False, inputs=None):
 
 def test_an_operator_says_what_it_is_computed_from(specification):
     known = {operator.name: operator for operator in specification.operators}
-    conv = known["blocks.1.conv:conv1d"]
+    conv = known["blocks.1.0:conv1d"]
     assert conv.op == "aten.conv1d.default"
     assert (conv.shape, conv.dtype) == ((1, 4, 6), "float32")
-    constants = ("constant:blocks.1.conv.weight", "constant:blocks.1.conv.bias")
-    assert conv.inputs == ("blocks.0:leaky_relu", *constants)
-    assert known["blocks.0.conv:conv1d"].inputs[0] == "input:x"
+    constants = ("constant:blocks.1.0.weight", "constant:blocks.1.0.bias")
+    assert conv.inputs == ("blocks.0.2:leaky_relu", *constants)
+    assert known["blocks.0.0:conv1d"].inputs[0] == "input:x"
     for operator in specification.operators:  # what it names comes before it
         earlier = {one.name for one in specification.operators[: specification.operators.index(operator)]}
         assert {one for one in operator.inputs if not one.startswith(("input:", "constant:"))} <= earlier
@@ -129,23 +123,20 @@ def test_a_complex_result_is_widened_too():
 
 
 def test_what_was_not_captured_is_computed_first(specification, exported):
-    known = {"blocks.0.conv:conv1d": np.random.default_rng(0).standard_normal((1, 4, 6)).astype(np.float32)}
-    result = specification.recompute("blocks.1.conv:conv1d", {"x": X}, known)
+    known = {"blocks.0.0:conv1d": np.random.default_rng(0).standard_normal((1, 4, 6)).astype(np.float32)}
+    result = specification.recompute("blocks.1.0:conv1d", {"x": X}, known)
     blocks = exported.module.blocks
     with torch.no_grad():
-        between = torch.tensor(known["blocks.0.conv:conv1d"]).double()
-        expected = blocks[1].conv.double()(F.leaky_relu(blocks[0].norm.double()(between), 0.1))
+        between = torch.tensor(known["blocks.0.0:conv1d"]).double()
+        expected = blocks[1].double()[0](F.leaky_relu(blocks[0].double()[1](between), 0.1))
         blocks.float()
     np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-14)
 
 
 def test_a_capture_in_half_precision_or_short_integers_is_read_as_it_is():
-    class Lookup(nn.Module):
-        def forward(self, x, ids):
-            return torch.gather(x * 3, 1, ids + 1)
-
+    lookup = taking(lambda x, ids: torch.gather(x * 3, 1, ids + 1))
     x, ids = torch.randn(2, 5), torch.tensor([[0, 1], [2, 3]])
-    specification = export_program(Lookup(), {"x": x, "ids": ids}).specification
+    specification = export_program(lookup, {"x": x, "ids": ids}).specification
     captured = {":mul": (3 * x).numpy().astype(np.float16), ":add": (ids + 1).numpy().astype(np.int32)}
     for double, dtype in ((True, torch.float64), (False, torch.float32)):
         result = specification.recompute(":gather", {"x": x, "ids": ids}, captured, double)
@@ -216,13 +207,12 @@ def test_results_are_found_again_in_the_core_operators():
 def test_of_a_write_to_a_part_each_operator_is_found_again_in_a_copy_of_the_graph():
     """Functionalisation makes several operators of one call: what is written, and the whole with it."""
 
-    class Writes(nn.Module):
-        def forward(self, x):
-            y = x.clone()
-            y[:, 1:3].mul_(2.0)
-            return y + 1
+    def writes(x):
+        y = x.clone()
+        y[:, 1:3].mul_(2.0)
+        return y + 1
 
-    exported = export_program(Writes(), {"x": torch.ones(2, 5)})
+    exported = export_program(Of(writes), {"x": torch.ones(2, 5)})
     names = list(result_nodes(exported))
     assert {":mul", ":slice_scatter"} <= set(names)
     assert list(output_of(with_outputs(exported, names))) == names

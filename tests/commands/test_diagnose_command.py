@@ -79,20 +79,14 @@ def test_a_planted_fault_is_named_shown_and_exit_status_1(net, tmp_path, capsys)
     assert {"repro.py", "REPORT.md"} <= {path.name for path in (tmp_path / "bundle").iterdir()}
 
 
-def _other(features, seed):
+def _other(features):
     def write(path):
-        torch.manual_seed(seed)
+        torch.manual_seed(0)
         with quietly():
             given = (torch.ones(1, 3, features),)
             torch.onnx.export(torch.nn.Linear(features, 8).eval(), given, dynamo=True).save(str(path))
 
     return write
-
-
-@pytest.fixture
-def file(tmp_path):
-    _other(4, 0)(tmp_path / "model.onnx")
-    return tmp_path / "model.onnx"
 
 
 @pytest.mark.parametrize("dynamo", [True, False])
@@ -125,13 +119,14 @@ def test_the_inputs_are_those_of_a_file(net, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("spoil", "sentence"),
     [
-        (_other(5, 0), "is no export of this module: The input"),
-        (_other(4, 1), "is no export of this module: it has none of the module's values and constants"),
+        (_other(5), "is no export of this module: The input"),
         (lambda path: path.unlink(), "There is no file"),
         (lambda path: path.write_bytes(b"no model"), "is no ONNX file"),
     ],
 )
-def test_a_file_that_is_no_export_of_the_module_is_one_sentence(net, file, tmp_path, spoil, sentence, capsys):
+def test_a_file_that_is_no_export_of_the_module_is_one_sentence(net, tmp_path, spoil, sentence, capsys):
+    file = tmp_path / "model.onnx"
+    _other(4)(file)
     spoil(file)
     written = ["--html", str(tmp_path / "page.html"), "--bundle", str(tmp_path / "bundle")]
     assert main(["diagnose", f"{net}other", "--backend", "onnxruntime", "--artefact", str(file), *written]) == 2
@@ -165,7 +160,6 @@ def test_what_is_not_healthy_and_not_localised_is_exit_status_3(net, monkeypatch
         (["--backend", "eagre"], "There is no backend 'eagre'"),
         (["--backend", "coreml"], "coreml cannot run here"),
         (["--fault", "sign_flip"], "is no fault"),
-        (["--fault", "bent@:cat"], "no kind of fault"),
         (["--json", "net.py:example"], "'net.py:example' is no .json file; name one, or put"),
     ],
 )

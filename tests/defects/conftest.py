@@ -1,12 +1,11 @@
 """What the tests of the defects share."""
 
-import ast
-import sys
 from functools import cache
 
 import pytest
 
 from kokoro_nb.defects import defect, measure
+from tests.test_pins import packages_of
 
 
 @pytest.fixture(scope="session")
@@ -17,15 +16,7 @@ def measured():
 
 @pytest.fixture(scope="session")
 def packages():
-    """Return a function: the packages that sources import, but for Python's own modules."""
+    """Return a function: the packages that a source imports, but for Python's own modules."""
     own = {"tvm": "apache-tvm", "sherpa_onnx": "sherpa-onnx", "espeakng_loader": "espeakng-loader"}
 
-    def imported(*sources):
-        found = set()
-        for node in (node for source in sources for node in ast.walk(ast.parse(source))):
-            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
-            names += [node.module or "."] if isinstance(node, ast.ImportFrom) else []
-            found |= {name.split(".")[0] for name in names}
-        return {own.get(name, name) for name in found - set(sys.stdlib_module_names)}
-
-    return imported
+    return lambda source: {own.get(name, name) for name in packages_of(source)}

@@ -1,13 +1,12 @@
 """The script of a report: one short file that shows the defect in a process of its own."""
 
 import ast
-import subprocess
-import sys
 
 import pytest
 
 from kokoro_nb.defects import DEFECTS, defect
 from kokoro_nb.defects.defect_script import THERE, report_script
+from kokoro_nb.run_apart import run_apart
 
 # One that calls a tool; the others are slow, for each process imports a runtime.
 QUICK = {"onnx_reference_conv_transpose"}
@@ -19,8 +18,7 @@ LINES = 210  # a script has fewer: the judgement, the base of the cases, the run
 def _run(folder, text, *arguments):
     path = folder / "script.py"
     path.write_text(text, encoding="utf-8")
-    command = [sys.executable, "-I", str(path), *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return run_apart(["-I", path, *arguments], folder=folder)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -29,11 +27,11 @@ def test_it_shows_the_defect_by_itself(name, tmp_path, measured):
     if found.absent:
         pytest.skip(found.absent)
     done = _run(tmp_path, report_script(found.defect))
-    assert done.returncode == {"present": 1, "gone": 0}[found.state], done.stderr
+    assert done.status == {"present": 1, "gone": 0}[found.state], done.stderr
     assert done.stdout.splitlines()[-1] == {"present": THERE, "gone": GONE}[found.state]
     assert "actual:" in done.stdout
     mended = _run(tmp_path, report_script(found.defect), "--mended")
-    assert (mended.returncode, mended.stdout.splitlines()[-1]) == (0, GONE), mended.stderr
+    assert (mended.status, mended.stdout.splitlines()[-1]) == (0, GONE), mended.stderr
 
 
 @pytest.mark.parametrize("known", DEFECTS, ids=lambda known: known.name)
@@ -71,4 +69,4 @@ def test_the_exit_status_says_whether_the_defect_is_there(tmp_path, find, put, s
     text = report_script(defect("onnx_reference_conv_transpose"))
     assert find in text
     done = _run(tmp_path, text.replace(find, put))
-    assert (done.returncode, said in done.stdout + done.stderr) == (status, True)
+    assert (done.status, said in done.stdout + done.stderr) == (status, True)

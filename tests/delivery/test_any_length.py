@@ -160,18 +160,12 @@ def program():
         return module, open_program(module, [torch.zeros(1, 2, MOST)], sizes)
 
 
-@pytest.fixture(scope="module")
-def lowered(program):
-    with quietly():
-        return lowered_program(program[1], [DELEGATES["xnnpack"].partitioner()], {"most": MOST})
-
-
-def test_every_size_is_computed_as_in_pytorch(program, lowered, tmp_path):
+def test_every_size_is_computed_as_in_pytorch(program, tmp_path):
     from executorch.runtime import Runtime
 
     path = tmp_path / "model.pte"
-    path.write_bytes(lowered)
     with quietly():
+        path.write_bytes(lowered_program(program[1], [DELEGATES["xnnpack"].partitioner()], {"most": MOST}))
         loaded = Runtime.get().load_program(str(path))
         method = loaded.load_method("forward")
         for frames in (2, 7, MOST):

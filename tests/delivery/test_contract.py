@@ -16,10 +16,11 @@ PROGRAM, WEIGHTS, VOICE = "decoder_3s/kokoro_decoder_3s.onnx", "decoder_3s/weigh
 
 @pytest.fixture
 def folder(tmp_path):
-    return _made(tmp_path / "delivery")
+    return delivery(tmp_path / "delivery")
 
 
-def _made(folder):
+def delivery(folder):
+    """Write a delivery of one program, and return its folder."""
     (folder / "decoder_3s").mkdir(parents=True)
     (folder / PROGRAM).write_bytes(b"program")
     (folder / WEIGHTS).write_bytes(b"weights")
@@ -56,7 +57,7 @@ def test_a_damaged_program_is_not_loaded(folder, file):
 def test_a_damaged_delivery_in_the_cache_is_made_anew(narrow, tmp_path, monkeypatch):
     monkeypatch.setenv("KOKORO_NB_CACHE", str(tmp_path))
     made = []
-    monkeypatch.setattr(export, "deliver", lambda _kokoro, _asked, folder: made.append(_made(folder)))
+    monkeypatch.setattr(export, "deliver", lambda _kokoro, _asked, folder: made.append(delivery(folder)))
     first = delivered(narrow, Delivery("onnxruntime"))
     assert delivered(narrow, Delivery("onnxruntime")) == first
     assert len(made) == 1

@@ -5,6 +5,7 @@ import sys
 from dataclasses import replace
 from importlib.machinery import ModuleSpec
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -84,25 +85,12 @@ def test_runtimes_that_are_absent_are_named_each_once(monkeypatch, tmp_path):
 @pytest.fixture
 def client(monkeypatch):
     """Stand for the client: it notes what it is asked."""
-    asked = []
-
-    def compiling(**given):
-        asked.append(("compile", given))
-        return SimpleNamespace(get_target_model=lambda: "compiled")
-
-    def profiling(**given):
-        asked.append(("profile", given))
-        return "job"
-
-    fake = SimpleNamespace(
-        Device=lambda name: f"device {name}",
-        submit_compile_job=compiling,
-        submit_profile_job=profiling,
-        __spec__=ModuleSpec("qai_hub", None),
-    )
+    fake = Mock(Device=lambda name: f"device {name}", **{"submit_profile_job.return_value": "job"})
+    fake.submit_compile_job.return_value.get_target_model.return_value = "compiled"
+    fake.__spec__ = ModuleSpec("qai_hub", None)
     monkeypatch.setitem(sys.modules, "qai_hub", fake)
     monkeypatch.setenv(TOKEN, "secret")
-    return asked
+    return fake
 
 
 def test_without_a_token_nothing_is_sent(client, monkeypatch, tmp_path):
@@ -110,15 +98,16 @@ def test_without_a_token_nothing_is_sent(client, monkeypatch, tmp_path):
     assert TOKEN in hub_available()
     with pytest.raises(InputError, match="is not set"):
         submit(tmp_path / "model.onnx")
-    assert not client
+    assert not client.mock_calls
 
 
 def test_a_file_is_compiled_and_profiled(client, tmp_path):
     (tmp_path / "model.onnx").touch()
     assert submit(tmp_path / "model.onnx") == "job"
-    compiled, profiled = client
     device = f"device {DEVICE}"
-    assert compiled == ("compile", {"model": str(tmp_path / "model.onnx"), "device": device, "options": OPTIONS})
-    assert profiled == ("profile", {"model": "compiled", "device": device})
+    client.submit_compile_job.assert_called_once_with(
+        model=str(tmp_path / "model.onnx"), device=device, options=OPTIONS
+    )
+    client.submit_profile_job.assert_called_once_with(model="compiled", device=device)
     with pytest.raises(InputError, match="no file"):
         submit(tmp_path / "none.onnx")

@@ -1,8 +1,10 @@
 """A module that is small and has a place for every kind of fault."""
 
 import pytest
+import torch
 
 from kokoro_nb.backends.exported import export_program
+from tests.backends.small import results
 from tests.corpus.programs import Tiny, tiny_inputs
 
 
@@ -21,13 +23,7 @@ def exported(inputs):
 @pytest.fixture(scope="package")
 def values(inputs):
     """Return a function that runs an exported program and returns the results of its operators, in order."""
-
-    def run(exported):
-        found = {}
-        exported.specification.run(inputs, lambda name, result: found.update({name: result.clone()}))
-        return found
-
-    return run
+    return lambda exported: {name: torch.from_numpy(one) for name, one in results(exported, inputs).items()}
 
 
 @pytest.fixture(scope="package")

@@ -5,6 +5,7 @@ from kokoro_nb.backends import backend
 from kokoro_nb.backends.exported import content, export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.faults import Fault, plant, possible
+from tests.backends.small import taking
 from tests.faults.other_kinds import KINDS
 
 # one that changes arguments, one that puts nodes ahead, two that put nodes behind, one that changes a weight
@@ -36,16 +37,11 @@ def test_operators_go_by_the_healthy_names(exported):
     assert _planted(exported, *SEVERAL).specification.operators == exported.specification.operators
 
 
-class Named(torch.nn.Module):
-    output_names = ("first", "second")
-
-    def forward(self, input, type):  # called as builtins are, like those of many layers of PyTorch
-        return torch.sin(input) * type, input + 1.0
-
-
 def test_names_of_inputs_and_outputs_are_kept():
+    named = taking(lambda input, type: (torch.sin(input) * type, input + 1.0))  # as those of many layers of PyTorch
+    named.output_names = ("first", "second")
     given = {"input": torch.ones(1, 3), "type": torch.full((1, 3), 2.0)}
-    planted = _planted(export_program(Named(), given), "sign_flip@:sin")
+    planted = _planted(export_program(named, given), "sign_flip@:sin")
     outputs = backend("eager").load(backend("eager").export(planted, given)).run(given)
     assert list(outputs) == ["first", "second"]
     assert torch.equal(torch.from_numpy(outputs["first"]), -torch.sin(given["input"]) * 2)

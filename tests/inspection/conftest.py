@@ -1,9 +1,11 @@
 """Small ONNX files that the tests of this room make themselves."""
 
+import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
 from kokoro_nb.inspection import onnx_model
+from kokoro_nb.run_apart import run_apart
 from tests.corpus.onnx_files import saved
 from tests.inspection import quantised_files
 
@@ -26,6 +28,34 @@ def save(tmp_path):
 def node():
     """Return ``onnx.helper.make_node`` with the operator's output first named after it."""
     return helper.make_node
+
+
+@pytest.fixture
+def source(save, node):
+    """Return a function that writes a harmonic source: a running phase at 24 kHz, its sine, and what may come after."""
+
+    def write(samples, dtype="float32", constants=None, after=()):
+        held = {"rate": np.array(9 / 24000, dtype), "turn": np.array(2 * np.pi, dtype), "axis": np.int64(1)}
+        nodes = [
+            node("Mul", ["f0", "rate"], ["step"], name="/rate"),
+            node("CumSum", ["step", "axis"], ["cycles"], name="/cumsum"),
+            node("Mul", ["cycles", "turn"], ["phase"], name="/phase"),
+            node("Sin", ["phase"], ["sine" if after else "y"], name="/sin"),
+        ]
+        about = {"dtype": dtype, "name": f"{dtype}.onnx"}
+        return save([*nodes, *after], {"f0": [1, samples]}, ["y"], held | (constants or {}), **about)
+
+    return write
+
+
+def script_says(path):
+    """Return what a script of a finding prints in a process without this package: it is short and shows an error."""
+    text = path.read_text()
+    assert len(text.splitlines()) <= 30
+    assert "kokoro" not in text.replace(str(path.parent), "")
+    done = run_apart(["-I", path], folder="/")
+    assert done.status == 1
+    return done.stdout
 
 
 @pytest.fixture

@@ -10,20 +10,16 @@ from kokoro_nb.backends import backend
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection import diagnose
-from tests.backends.small import Of
+from tests.backends.small import Layers, Of
 from tests.corpus import forms
 from tests.corpus.onnx_files import saved
 
 INPUTS = {"x": torch.randn(1, 4, 24, generator=torch.Generator().manual_seed(0))}
 
 
-class Net(nn.Module):
+class Net(Layers):
     def __init__(self):
-        super().__init__()
-        self.first, self.last = nn.Conv1d(4, 8, 3, padding=1), nn.Conv1d(8, 2, 3)
-
-    def forward(self, x):
-        return self.last(torch.tanh(self.first(x)))
+        super().__init__(nn.Conv1d(4, 8, 3, padding=1), nn.Tanh(), nn.Conv1d(8, 2, 3))
 
 
 @pytest.fixture
@@ -50,9 +46,9 @@ def test_a_program_of_executorch_is_diagnosed_beside_its_module(module, tmp_path
     made = runtime.export(export_program(module, INPUTS), INPUTS, tmp_path)
     assert diagnose(module, INPUTS, runtime, artefact=made.path).verdict == "pass"
     with torch.no_grad():
-        module.last.bias += 1
+        module[2].bias += 1
     found = diagnose(module, INPUTS, runtime, artefact=made.path)
-    assert (found.first.tap.name, found.first.mechanism.name) == ("last:conv1d", "changed constant")
+    assert (found.first.tap.name, found.first.mechanism.name) == ("2:conv1d", "changed constant")
 
 
 def test_a_small_module_is_known_from_another_by_its_small_weights(tmp_path):

@@ -1,8 +1,5 @@
 """Scripts for findings: of a node, structural findings without one, and the reason where there is none."""
 
-import subprocess
-import sys
-
 import numpy as np
 import onnx
 from onnx import numpy_helper
@@ -10,16 +7,12 @@ from onnx import numpy_helper
 import kokoro_nb as nb
 from kokoro_nb.inspection.finding_scripts import SHOWN
 from kokoro_nb.inspection.semantics.onnx_call import MEANINGS
+from tests.inspection.conftest import script_says
 
 
 def _shown(path):
-    """Run a script in a fresh process; return the error it shows, and that in the file."""
-    text = path.read_text()
-    assert len(text.splitlines()) <= 30
-    assert "kokoro" not in text
-    done = subprocess.run([sys.executable, "-I", str(path)], capture_output=True, text=True, check=False, cwd="/")
-    assert done.returncode == 1
-    words = done.stdout.replace(",", " ").split()
+    """Return the error that a script shows, and that in the file."""
+    words = script_says(path).replace(",", " ").split()
     return float(words[words.index("error") + 1]), float(words[-1])
 
 

@@ -12,42 +12,15 @@ from kokoro_nb.inspection.onnx_file import read_onnx
 from kokoro_nb.inspection.onnx_model import run_session, session_of
 
 
-@pytest.fixture
-def source(save, node):
-    """A running phase and its sine, as in Kokoro's harmonic source: 200 Hz and nine harmonics at 24 kHz, 1 s."""
-
-    def write(dtype="float32"):
-        kind = np.dtype(dtype)
-        constants = {
-            "harmonics": np.arange(1, 10).reshape(1, 1, 9).astype(kind),
-            "step": np.asarray(2 * np.pi / 24000).astype(kind),
-            "axis": np.int64(1),
-        }
-        nodes = [
-            node("Mul", ["f0", "harmonics"], ["f"], name="/harmonics"),
-            node("Mul", ["f", "step"], ["radians"], name="/radians"),
-            node("CumSum", ["radians", "axis"], ["phase"], name="/phase"),
-            node("Sin", ["phase"], ["y"], name="/sin"),
-        ]
-        return save(nodes, {"f0": [1, 24000, 1]}, ["y"], constants, dtype=dtype, name=f"{dtype}.onnx")
-
-    return write
-
-
 def test_the_running_phase_comes_out_by_itself(source):
-    inputs = {"f0": np.full((1, 24000, 1), 200, np.float32)}
-    nodes = float16_foresight(read_onnx(source()), inputs)
+    inputs, told = {"f0": np.full((1, 24000), 200, np.float32)}, []
+    nodes = float16_foresight(read_onnx(source(24000)), inputs, told.append)
+    assert told == [f"{node} of 4 nodes in float16" for node in range(4)]
     by_key = {one.key: one for one in nodes}
     assert "most noise would enter at /sin (Sin): " in foreseen(nodes)[-1]
     assert by_key["/sin"].noise > 0.5  # of the sine
     assert by_key["/phase"].noise < 0.01
     assert by_key["/phase"].headroom == pytest.approx(np.log2(65504 / (2 * np.pi * 200 * 9)), abs=1e-3)
-
-
-def test_it_says_how_far_it_is(source):
-    inputs, told = {"f0": np.full((1, 24000, 1), 200, np.float32)}, []
-    float16_foresight(read_onnx(source()), inputs, told.append)
-    assert told == [f"{node} of 4 nodes in float16" for node in range(4)]
 
 
 def test_what_is_foreseen_is_what_float16_gives(save, node):
@@ -91,10 +64,10 @@ def test_nan_is_never_foreseen_to_fit_into_float16(save, node):
 
 
 def test_the_report_of_a_float32_file_foresees_and_that_of_a_float16_file_does_not(source, tmp_path):
-    report = nb.inspect(source(), {"f0": np.full((1, 24000, 1), 200, np.float32)})
+    report = nb.inspect(source(24000), {"f0": np.full((1, 24000), 200, np.float32)})
     assert report.findings == ()
     assert any("most noise would enter at /sin" in note for note in report.notes)
     assert "headroom of sums inside (bits)" in report.page(tmp_path / "report.html").read_text()
-    half = nb.inspect(source("float16"), {"f0": np.full((1, 24000, 1), 200, np.float16)})
+    half = nb.inspect(source(24000, "float16"), {"f0": np.full((1, 24000), 200, np.float16)})
     assert half.foresight == ()
     assert half.first.blame == "precision"

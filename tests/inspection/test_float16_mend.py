@@ -16,24 +16,15 @@ SAMPLES = 2400
 
 
 @pytest.fixture
-def source(save, node):
-    """Write a harmonic source: a running phase, its sine, and a convolution that float16 does not harm."""
-    constants = {
-        "rate": np.float32(9 / 24000),
-        "turn": np.float32(2 * np.pi),
-        "axis": np.int64(1),
-        "w": np.random.default_rng(0).standard_normal((2, 1, 5)).astype(np.float32) * 0.3,
-    }
-    nodes = [
-        node("Mul", ["f0", "rate"], ["step"], name="/rate"),
-        node("CumSum", ["step", "axis"], ["cycles"], name="/cumsum"),
-        node("Mul", ["cycles", "turn"], ["phase"], name="/phase"),
-        node("Sin", ["phase"], ["sine"], name="/sin"),
+def voiced(source, node):
+    """Write a harmonic source with a convolution that float16 does not harm."""
+    after = [
         node("Unsqueeze", ["sine", "axis"], ["s"], name="/channel"),
         node("Conv", ["s", "w"], ["c"], name="/conv", pads=[2, 2]),
         node("Tanh", ["c"], ["y"], name="/tanh"),
     ]
-    return save(nodes, {"f0": [1, SAMPLES]}, ["y"], constants)
+    weight = np.random.default_rng(0).standard_normal((2, 1, 5)).astype(np.float32) * 0.3
+    return source(SAMPLES, constants={"w": weight}, after=after)
 
 
 @pytest.fixture
@@ -41,8 +32,8 @@ def pitch():
     return {"f0": np.linspace(180, 260, SAMPLES, dtype=np.float32)[None]}
 
 
-def test_the_running_phase_stays_float32_by_itself(source, pitch, tmp_path):
-    file = read_onnx(source)
+def test_the_running_phase_stays_float32_by_itself(voiced, pitch, tmp_path):
+    file = read_onnx(voiced)
     found = float16_mend(examined(file, pitch), tmp_path / "mended.onnx", limit=30.0)
     assert found.plain < 30
     assert found.mended >= 30
@@ -74,14 +65,14 @@ def test_constants_are_not_cut(save, node):
     assert float(onnx.numpy_helper.to_array(half.graph.initializer[0])) == 24000
 
 
-def test_inspect_writes_the_mended_file_and_says_what_stays(source, pitch, tmp_path):
-    report = nb.inspect(source, pitch, mend=tmp_path / "half.onnx")
+def test_inspect_writes_the_mended_file_and_says_what_stays(voiced, pitch, tmp_path):
+    report = nb.inspect(voiced, pitch, mend=tmp_path / "half.onnx")
     assert (tmp_path / "half.onnx").exists()
     assert report.notes[-1].startswith("half.onnx: Level of the outputs")
     with pytest.raises(InputError, match="holds floats of 16 bits already"):
         nb.inspect(tmp_path / "half.onnx", pitch, mend=tmp_path / "again.onnx")
     with pytest.raises(InputError, match="leave --static out"):
-        nb.inspect(source, mend=tmp_path / "again.onnx", static=True)
+        nb.inspect(voiced, mend=tmp_path / "again.onnx", static=True)
 
 
 def test_no_more_is_asked_than_float32_itself_reaches(save, node, tmp_path):

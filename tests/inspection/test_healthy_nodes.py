@@ -40,7 +40,7 @@ def _alarms(modules, newest=24):
     """Return the cases that were judged, and those of them in which something is called wrong."""
     judged, alarms = set(), {}
     for module in modules:
-        for case in cases_of(module, original=True)[0]:
+        for case in cases_of(module, original=True):
             given = iter(case.inputs)
             values = [next(given) if name else None for name in case.node.input]
             if any(isinstance(value, list) for value in values):

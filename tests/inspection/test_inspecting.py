@@ -29,7 +29,7 @@ def _chain(save, node, constants=None, **more):
     return save(nodes, {"x": [1, 4, 20]}, ["y"], given, **more)
 
 
-def test_a_healthy_file_passes_and_every_node_is_judged(save, node):
+def test_a_healthy_file_passes_every_node_is_judged_and_the_page_says_so_first(save, node, tmp_path):
     report = nb.inspect(_chain(save, node))
     assert report.verdict == "pass"
     assert report.first is None
@@ -38,6 +38,10 @@ def test_a_healthy_file_passes_and_every_node_is_judged(save, node):
     assert "normal" in report.inputs["x"]
     assert report.outputs[0].snr > 100  # dB: float32
     assert report.outputs[0].again
+    text = report.page(tmp_path / "report.html").read_text()
+    assert text.index("nothing wrong was found") < text.index("/conv")
+    assert "http" not in text
+    assert {"/norm", "1x6x20", "float32", "100.00%"} <= {*report.table().text.split()}
 
 
 def test_a_definition_on_which_the_reference_does_not_agree_is_no_proof(save, node, monkeypatch):
@@ -123,14 +127,6 @@ def test_a_node_that_differs_from_call_to_call_is_noted_though_no_output_shows_i
     assert not [one for one in report.findings if one.kind == "unstable"]
     said = [note for note in report.notes if note.startswith("Given the same")]
     assert said == ["Given the same, these nodes give something else in a second call: /if (If)."]
-
-
-def test_the_page_says_the_answer_first_and_loads_nothing(save, node, tmp_path):
-    report = nb.inspect(_chain(save, node))
-    text = report.page(tmp_path / "report.html").read_text()
-    assert text.index("nothing wrong was found") < text.index("/conv")
-    assert "http" not in text
-    assert {"/norm", "1x6x20", "float32", "100.00%"} <= {*report.table().text.split()}
 
 
 def test_static_reads_and_runs_nothing(save, node):

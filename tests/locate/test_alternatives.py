@@ -10,6 +10,7 @@ from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.rule_evidence import Evidence, call_of
 from kokoro_nb.traces.trace import Operator
+from tests.backends.small import taking
 
 X = np.linspace(-2, 2, 32).reshape(1, 4, 8)
 WHOLE = np.arange(-3, 5)
@@ -168,12 +169,8 @@ def test_all_pairs_of_the_indices():
 
 
 def test_the_call_is_known_by_the_names_of_the_schema():
-    class Called(torch.nn.Module):
-        def forward(self, x, i):
-            return torch.add(x, x[i], alpha=2)
-
     inputs = {"x": torch.ones(3), "i": torch.tensor([-1])}
-    meaning = export_program(Called(), inputs).specification
+    meaning = export_program(taking(lambda x, i: torch.add(x, x[i], alpha=2)), inputs).specification
     arrays = {name: one.numpy() for name, one in inputs.items()}
     call = call_of(meaning, ":add", arrays, {":index": np.float32([7])})
     assert (call["alpha"], call["other"].tolist(), call["self"].dtype) == (2, [7.0], np.float64)

@@ -1,5 +1,6 @@
 import math
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.faults import Fault, plant
 from kokoro_nb.locate.bisection import bisect
-from tests.backends.small import Here, Of
+from tests.backends.small import Here, Of, present
 
 X = {"x": torch.randn(1, 4, 16, generator=torch.Generator().manual_seed(0))}
 EAGER = BACKENDS["eager"]
@@ -61,21 +62,19 @@ FAULTS = [f"sign_flip@{name}" for name in OPERATORS[::4]] + [
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_found_exactly_and_within_the_bound(fault, exported):
     candidate = plant(exported, Fault.parse(fault))
-    found = bisect(candidate, X, EAGER)
-    search = found
-    assert (found.verdict, found.culprits, found.units) == ("fail", (fault.partition("@")[2],), len(Cuts(candidate)))
-    assert search.limit == math.ceil(math.log2(found.units)) + 2
+    search = bisect(candidate, X, EAGER)
+    assert (search.verdict, search.culprits, search.units) == ("fail", (fault.partition("@")[2],), len(Cuts(candidate)))
+    assert search.limit == math.ceil(math.log2(search.units)) + 2
     assert 0 < search.compilations <= search.limit
     assert search.error.ratio > 1
-    assert (search.steps[0].first, search.steps[0].stop) == (0, found.units)
-    assert search.statement.startswith(f"{found.operators[0]} is wrong, alone and on right inputs, by ")
+    assert (search.steps[0].first, search.steps[0].stop) == (0, search.units)
+    assert search.statement.startswith(f"{search.operators[0]} is wrong, alone and on right inputs, by ")
 
 
 def test_a_healthy_program_passes_with_one_compilation(exported):
-    found = bisect(exported, X, EAGER)
-    assert (found.verdict, found.operators) == ("pass", ())
-    assert found.compilations == 1
-    search = found
+    search = bisect(exported, X, EAGER)
+    assert (search.verdict, search.operators) == ("pass", ())
+    assert search.compilations == 1
     (output,) = search.outputs
     assert output.of_peak < output.bound_of_peak < 1e-4
     assert f"No output differs from the operators in float64 by more than {output.of_peak:.2g} of" in search.statement
@@ -116,18 +115,12 @@ class Treacherous(Here):
             return Failure(self.name, "lowered", "RuntimeError", "no such operator")
         made = EAGER.export(module, inputs)
         wrong = bool(self.together) and set(self.together) <= set(names)
-        return replace(made, program=_Negating(made.program)) if wrong else made
+        run = made.program.run
+        negating = SimpleNamespace(run=lambda inputs: {name: -value for name, value in run(inputs).items()})
+        return replace(made, program=negating) if wrong else made
 
     def load(self, artifact):
         return artifact.program
-
-
-@dataclass(frozen=True)
-class _Negating:
-    program: object
-
-    def run(self, inputs):
-        return {name: -value for name, value in self.program.run(inputs).items()}
 
 
 def test_a_fault_that_vanishes_alone_is_unknown_and_the_smallest_wrong_part_is_reported(exported):
@@ -148,17 +141,12 @@ def test_a_part_that_cannot_be_compiled_is_unknown(exported):
     assert found.verdict == "unknown"
     assert "no such operator" in found.reason
     assert "blocks.2:exp" in found.operators
-    whole = bisect(export_program(_Exponential(), X), X, Treacherous(refused=":exp"))
+    whole = bisect(export_program(Of(torch.exp), X), X, Treacherous(refused=":exp"))
     assert (whole.verdict, whole.compilations) == ("unknown", 1)
 
 
-class _Exponential(nn.Module):
-    def forward(self, x):
-        return torch.exp(x)
-
-
 def test_a_program_of_one_operator(exported):
-    single = export_program(_Exponential(), X)
+    single = export_program(Of(torch.exp), X)
     assert bisect(single, X, EAGER).verdict == "pass"
     found = bisect(plant(single, Fault("sign_flip", ":exp")), X, EAGER)
     assert (found.units, found.culprits, found.limit) == (1, (":exp",), 2)
@@ -166,9 +154,7 @@ def test_a_program_of_one_operator(exported):
 
 
 def test_a_search_that_was_broken_off_goes_on(exported, tmp_path):
-    backend = BACKENDS["onnxruntime"]
-    if backend.available() is not None:
-        pytest.skip(backend.available())
+    backend = present("onnxruntime")
     candidate = plant(exported, Fault("nan_channel", "blocks.1:sin"))
     first = bisect(candidate, X, backend, tmp_path)
     made = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.onnx")}

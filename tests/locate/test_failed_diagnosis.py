@@ -21,7 +21,7 @@ from kokoro_nb.inspection import diagnose
 from kokoro_nb.locate.investigation import Subject
 from kokoro_nb.locate.refusal import failed_diagnosis, refused_operator
 from kokoro_nb.patch_registry import needed_patches
-from tests.backends.small import Of
+from tests.backends.small import Of, present
 
 
 class Noisy(nn.Module):
@@ -53,11 +53,12 @@ def test_an_operator_without_its_namespace_is_known_and_so_is_the_line_that_the_
     assert _found(quoted.replace(f"line {line}", f"line {line - 1}")).first is None
 
 
-def test_a_file_that_the_runtime_refuses_is_a_failure_with_operator_and_line(monkeypatch):
-    class Spectrum(nn.Module):
-        def forward(self, x):
-            return torch.sin(x) * 2
+class Spectrum(nn.Module):
+    def forward(self, x):
+        return torch.sin(x) * 2
 
+
+def test_a_file_that_the_runtime_refuses_is_a_failure_with_operator_and_line(monkeypatch):
     def refuse(*_: object):
         raise RuntimeError("INVALID_GRAPH: Type Error in operator (Sin) in node (node_sin) is invalid.")
 
@@ -143,9 +144,7 @@ def test_the_patches_that_a_runtime_needs_are_tried_where_nothing_is_exported(tm
 
 
 def test_operators_wrong_where_they_are_joined_have_a_known_defect_and_a_cure(tmp_path):
-    reason = BACKENDS["tvm"].available()
-    if reason is not None:
-        pytest.skip(reason)
+    present("tvm")
     x = torch.tensor([[1.0, float("nan"), 2.0, -3.0]])
     found = diagnose(Of(lambda x: torch.where(x == x, x, 0.0)).eval(), {"x": x}, "tvm", folder=tmp_path, remedies=True)
     assert (found.verdict, found.ranked[0].mechanism.name) == ("fail", "operators joined")

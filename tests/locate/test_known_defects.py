@@ -96,9 +96,3 @@ def test_plain_values(toy):
     assert found["mechanism"]["statement"] == "a turned sign"
     nothing = Culprit("divergence", "pass", "eager").as_dict()
     assert (nothing["tap"], nothing["op"], nothing["local error (of peak)"]) == (None, None, None)
-
-
-def test_an_operator_that_was_not_captured_is_said(toy):
-    program = toy()
-    lost = first_divergence(program.trace(), program.trace(missing=[":sin"]))
-    assert (lost.verdict, lost.reason) == ("unknown", "1 was not captured, from :sin on")

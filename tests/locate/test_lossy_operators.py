@@ -8,17 +8,15 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection import diagnose
 from kokoro_nb.locate.output_error import OutputError
 from kokoro_nb.locate.propagation import BUDGET, lossy_operators
-from tests.backends.small import Of, here
+from tests.backends.small import Of, here, taking
 
 F0 = (200 + 3 * torch.sin(torch.arange(3000) / 500.0)).reshape(1, -1, 1)
 
 
-class Harmonics(torch.nn.Module):
-    """Nine harmonics from a running phase, at 24 kHz."""
-
-    def forward(self, f0):
-        turns = torch.cumsum(f0 * torch.arange(1, 10, dtype=f0.dtype) / 24000, dim=1)
-        return torch.sin(turns * 6.283185307179586).sum(-1)
+def harmonics(f0):
+    """Return nine harmonics from a running phase, at 24 kHz."""
+    turns = torch.cumsum(f0 * torch.arange(1, 10, dtype=f0.dtype) / 24000, dim=1)
+    return torch.sin(turns * 6.283185307179586).sum(-1)
 
 
 NORM = Of(lambda x: torch.nn.functional.instance_norm(x).sin())
@@ -26,7 +24,7 @@ NORM = Of(lambda x: torch.nn.functional.instance_norm(x).sin())
 
 @pytest.fixture(scope="module")
 def half():
-    return diagnose(Harmonics().half(), {"f0": F0.half()}, here("onnxruntime"), remedies=True)
+    return diagnose(taking(harmonics), {"f0": F0.half()}, here("onnxruntime"), remedies=True)
 
 
 def test_a_running_phase_in_float16_is_no_pass(half):

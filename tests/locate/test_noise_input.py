@@ -15,15 +15,11 @@ from kokoro_nb.locate.remedies import noise_as_input, with_noise_as_input
 from tests.backends.small import Of
 
 X = {"x": torch.ones(1, 4)}
-
-
-class Noisy(nn.Module):
-    def forward(self, x):
-        return x * torch.rand_like(x) + torch.randn(1, 4)
+NOISY = Of(lambda x: x * torch.rand_like(x) + torch.randn(1, 4))
 
 
 def test_every_draw_is_an_input_in_its_order():
-    module, inputs = noise_as_input(Noisy(), X)
+    module, inputs = noise_as_input(NOISY, X)
     assert list(inputs) == ["x", "noise_0", "noise_1"]
     given = {"x": X["x"], "noise_0": torch.full((1, 4), 2.0), "noise_1": torch.arange(4.0)[None]}
     np.testing.assert_array_equal(module(**given), [[2, 3, 4, 5]])
@@ -33,7 +29,7 @@ def test_the_draw_of_the_caller_is_not_touched():
     torch.manual_seed(3)
     expected = torch.randn(2)
     torch.manual_seed(3)
-    noise_as_input(Noisy(), X)
+    noise_as_input(NOISY, X)
     assert torch.equal(torch.randn(2), expected)
 
 
@@ -43,7 +39,7 @@ def test_a_module_that_draws_nothing_is_refused():
 
 
 def test_what_a_runtime_cannot_draw_is_cured_and_measured(tmp_path):
-    found = diagnose(Noisy(), X, "tvm-unfused", folder=tmp_path, remedies=True)
+    found = diagnose(NOISY, X, "tvm-unfused", folder=tmp_path, remedies=True)
     (remedy,) = found.remedies
     assert (found.culprits[0].mechanism.name, remedy.name) == ("baked-in random numbers", "noise as an input")
     assert remedy.verdict == "pass"

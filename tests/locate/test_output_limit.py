@@ -5,26 +5,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.locate.investigation import reference_trace
 from kokoro_nb.locate.local_error import explained_errors
 from kokoro_nb.locate.output_error import CAPPED, OutputLimit, _from_floor, output_error
+from tests.backends.small import taking
 
-
-class RunningPhase(nn.Module):
-    """A sine whose phase is a running sum, as a harmonic source has it."""
-
-    def forward(self, f0):
-        """Return the sine."""
-        return torch.sin(2 * torch.pi * torch.cumsum(f0 / 24000, -1))
+# a sine whose phase is a running sum, as a harmonic source has it
+PHASE = taking(lambda f0: torch.sin(2 * torch.pi * torch.cumsum(f0 / 24000, -1)))
 
 
 @pytest.fixture(scope="module")
 def reference():
     inputs = {"f0": 210 + 30 * torch.rand(1, 12000, generator=torch.Generator().manual_seed(0))}
-    return reference_trace(export_program(RunningPhase(), inputs), {"f0": inputs["f0"].numpy()})
+    return reference_trace(export_program(PHASE, inputs), {"f0": inputs["f0"].numpy()})
 
 
 def found(reference, output, **options):

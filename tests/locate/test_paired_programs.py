@@ -10,45 +10,40 @@ from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection import diagnose
 from kokoro_nb.locate.paired_programs import parting
-from tests.backends.small import Of
+from tests.backends.small import Of, taking
 
 X = {"x": torch.randn(1, 4, 24, generator=torch.Generator().manual_seed(0)) + 1}
 
 
-class Normed(nn.Module):
-    def forward(self, x):
-        return F.instance_norm(torch.sin(x)) * 2
+NORMED = Of(lambda x: F.instance_norm(torch.sin(x)) * 2)
 
 
-class WrittenOut(nn.Module):
-    def forward(self, x):
-        y = torch.sin(x)
-        centred = y - y.mean(-1, keepdim=True)
-        return centred * torch.rsqrt((centred * centred).mean(-1, keepdim=True) + 1e-5) * 2
+def _written_out(x):
+    y = torch.sin(x)
+    centred = y - y.mean(-1, keepdim=True)
+    return centred * torch.rsqrt((centred * centred).mean(-1, keepdim=True) + 1e-5) * 2
 
 
 def _parting(candidate, inputs=X):
-    programs = (export_program(Normed(), X), export_program(candidate, inputs))
+    programs = (export_program(NORMED, X), export_program(candidate, inputs))
     return parting(programs[0], X, programs[1], inputs, "eager")
 
 
 def test_a_harmless_rewriting_comes_together_again():
-    culprit, output = _parting(WrittenOut())
+    culprit, output = _parting(Of(_written_out))
     assert culprit is None
     assert output.of_peak < 1e-12
 
 
 def test_a_mask_that_is_too_wide_is_named_though_its_result_stands_in_the_reference_unmasked():
-    class Masked(nn.Module):
-        def __init__(self, count):
-            super().__init__()
-            self.count = count
+    def masked(count):  # all of them where it is 20
+        class Masked(nn.Module):
+            def forward(self, x):
+                return torch.where(torch.arange(24) < x.shape[1] + count, torch.sin(x), 0.0) * 2
 
-        def forward(self, x):
-            here = torch.arange(24) < x.shape[1] + self.count  # all of them where it is 20
-            return torch.where(here, torch.sin(x), 0.0) * 2
+        return Masked()
 
-    programs = [export_program(Masked(count), X) for count in (8, 20)]
+    programs = [export_program(masked(count), X) for count in (8, 20)]
     found = parting(programs[0], X, programs[1], X, "eager")[0]
     assert found.tap.name == ":lt"
     assert found.source.startswith("test_paired_programs.py:")
@@ -72,17 +67,12 @@ def test_other_outputs_are_bad_input():
         _parting(Of(lambda x: (x, x)))
 
 
-class Turned(nn.Module):
-    """A norm, and beside it an angle that the runtime turns by 2 pi where it is one of 0."""
-
-    def forward(self, x, y):
-        return F.instance_norm(x), 0.01 * torch.atan2(y, torch.cos(y) - 2) + torch.ones_like(y)
-
-
 def test_what_the_runtime_does_comes_after_where_the_programs_part(tmp_path):
     angle = {"y": torch.zeros(1, 4, 24)}
-    pair, longer = (Turned(), X | angle), {"x": F.pad(X["x"], (0, 40))} | angle
-    found = diagnose(Turned(), longer, "onnxruntime", pair, folder=tmp_path)
+    # a norm, and beside it an angle that the runtime turns by 2 pi where it is one of 0
+    turned = taking(lambda x, y: (F.instance_norm(x), 0.01 * torch.atan2(y, torch.cos(y) - 2) + torch.ones_like(y)))
+    pair, longer = (turned, X | angle), {"x": F.pad(X["x"], (0, 40))} | angle
+    found = diagnose(turned, longer, "onnxruntime", pair, folder=tmp_path)
     assert [one.tap.name for one in found.ranked] == [":instance_norm", ":atan2"]
     names = [one.mechanism.name for one in found.ranked]
     assert names == ["padding leaking through statistics", "branch cut of atan2"]
@@ -91,32 +81,20 @@ def test_what_the_runtime_does_comes_after_where_the_programs_part(tmp_path):
 
 
 def test_what_the_runtime_does_comes_first_where_it_does_more(tmp_path):
-    class Off(Turned):
-        def forward(self, x, y):
-            return F.instance_norm(x) + 1e-3, torch.atan2(y, torch.cos(y) - 2)
-
-    class Right(Turned):
-        def forward(self, x, y):
-            return F.instance_norm(x), torch.atan2(y, torch.cos(y) - 2)
-
+    off = taking(lambda x, y: (F.instance_norm(x) + 1e-3, torch.atan2(y, torch.cos(y) - 2)))
+    right = taking(lambda x, y: (F.instance_norm(x), torch.atan2(y, torch.cos(y) - 2)))
     given = X | {"y": torch.zeros(1, 4, 24)}
-    found = diagnose(Off(), given, "onnxruntime", (Right(), given), folder=tmp_path)
+    found = diagnose(off, given, "onnxruntime", (right, given), folder=tmp_path)
     assert found.first.tap.name == ":atan2"
     assert found.method == "tracing"
 
 
-class Doubled(nn.Module):
-    def __init__(self, exact):
-        super().__init__()
-        self.exact = exact
-
-    def forward(self, x):
-        y = torch.square(x) if self.exact else x * x * 1.001
-        return torch.tanh(torch.sin(y)) * 2
+def _doubled(exact):
+    return taking(lambda x: torch.tanh(torch.sin(torch.square(x) if exact else x * x * 1.001)) * 2)
 
 
 def test_the_operator_that_gives_the_one_input_in_which_equal_operators_differ_is_named():
-    programs = [export_program(Doubled(exact), X) for exact in (True, False)]
+    programs = [export_program(_doubled(exact), X) for exact in (True, False)]
     culprit, output = parting(programs[0], X, programs[1], X, "eager")
     assert (culprit.tap.name, culprit.candidates) == (":mul#2", (":mul#2",))
     assert "allowed are 1e-05 of the peak" in str(output), "its limit is said"

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -41,14 +42,9 @@ def test_what_falls_is_a_row_with_its_rung_and_error(tmp_path):
 
 
 def test_an_absent_runtime_is_skipped_with_its_reason(inputs, monkeypatch):
-    class Absent:
-        name = "absent"
-
-        def available(self):
-            return "not installed."
-
+    absent = SimpleNamespace(name="absent", available=lambda: "not installed.")
     real = module.backend
-    monkeypatch.setattr(module, "backend", lambda name: Absent() if name == "absent" else real(name))
+    monkeypatch.setattr(module, "backend", lambda name: absent if name == "absent" else real(name))
     row = survey(nn.Conv1d(3, 2, 3), inputs, ["absent"])[0]
     assert row.outcome == "SKIP: not installed."
     assert row.verdict == "skip"
@@ -66,11 +62,6 @@ def test_what_is_built_for_another_machine_is_a_skip_with_its_size(inputs, tmp_p
     assert row.as_dict()["size (MB)"] > 0
 
 
-class Pair(nn.Module):
-    def forward(self, x):
-        return x + 1, 2 * x
-
-
 @pytest.mark.parametrize(("wrong", "of_peak"), [(lambda y: 1.05 * y, 0.05), (lambda y: y * np.nan, np.nan)])
 def test_an_output_after_the_first_that_is_wrong_is_the_one_that_is_shown(wrong, of_peak, monkeypatch):
     def climbed(backend, *given, **options):
@@ -80,11 +71,11 @@ def test_an_output_after_the_first_that_is_wrong_is_the_one_that_is_shown(wrong,
             taken = replace(taken, outputs={first: right, second: wrong(np.asarray(other))})
         return taken
 
-    real, inputs = module.climb, {"x": torch.linspace(-1, 1, 12)}
-    (sound,) = survey(Pair(), inputs, ["onnxruntime"])
+    real, pair, inputs = module.climb, Of(lambda x: (x + 1, 2 * x)), {"x": torch.linspace(-1, 1, 12)}
+    (sound,) = survey(pair, inputs, ["onnxruntime"])
     assert sound.eager32.of_peak < 1e-6
     monkeypatch.setattr(module, "climb", climbed)
-    (row,) = survey(Pair(), inputs, ["onnxruntime"])
+    (row,) = survey(pair, inputs, ["onnxruntime"])
     assert row.eager32.of_peak == pytest.approx(of_peak, rel=1e-4, nan_ok=True)
     assert row.eager64.of_peak == pytest.approx(of_peak, rel=1e-4, nan_ok=True)
     assert row.floor.of_peak < 1e-6

@@ -7,8 +7,7 @@ from torch import nn
 from kokoro_nb.inspection import diagnose, inspect
 from kokoro_nb.locate.tapping import EXTRA_OUTPUTS
 from kokoro_nb.studies.diagnosed_program import own_module
-from tests.backends.small import here
-from tests.locate.function_modules import Function
+from tests.backends.small import Of, Past, here, taking
 
 X = torch.randn(2, 6, 8, generator=torch.Generator().manual_seed(1))
 NAMES = ("onnxruntime", "executorch-portable", "tvm-unfused")
@@ -59,20 +58,17 @@ def test_a_module_is_tried_on_a_copy_and_a_newer_target_is_a_remedy_where_the_er
 
 @pytest.mark.parametrize("name", NAMES)
 def test_outputs_may_be_nested(name):
-    found = diagnose(Function(lambda x: (x + 1, (x * 2, {"y": x - 1}))), {"x": X}, here(name))
+    found = diagnose(Of(lambda x: (x + 1, (x * 2, {"y": x - 1}))), {"x": X}, here(name))
     assert found.verdict == "pass"
     assert list(found.investigation.history.first) == ["output_0", "output_1_0", "output_1_1_y"]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_small_integers_go_in(name):
-    class Sum(nn.Module):
-        def forward(self, a, b, c):
-            return a.float() * 0.5 + b.float() - c.float()
-
+    total = taking(lambda a, b, c: a.float() * 0.5 + b.float() - c.float())
     dtypes = {"a": torch.int8, "b": torch.uint8, "c": torch.int16}
     inputs = {key: torch.arange(6, dtype=dtype) for key, dtype in dtypes.items()}
-    assert diagnose(Sum(), inputs, here(name)).verdict == "pass"
+    assert diagnose(total, inputs, here(name)).verdict == "pass"
 
 
 @pytest.mark.parametrize("name", ["eager", "executorch-portable"])
@@ -80,7 +76,7 @@ def test_bfloat16_is_judged_by_its_own_rounding(name):
     found = diagnose(_net().bfloat16(), {"input": X.bfloat16()}, here(name))
     assert found.verdict == "pass"
     assert found.output.of_peak > 1e-4  # what float32's rounding would not explain
-    inside = Function(lambda x: x.bfloat16().sum(1, dtype=torch.bfloat16).float())
+    inside = Of(lambda x: x.bfloat16().sum(1, dtype=torch.bfloat16).float())
     assert diagnose(inside, {"x": X}, here(name)).verdict == "pass"
 
 
@@ -91,7 +87,7 @@ def test_a_file_in_bfloat16_is_that_of_its_module(tmp_path):
 
 
 def test_complex_numbers_that_a_runtime_holds_as_their_parts_are_computed_on_as_such():
-    found = diagnose(Function(lambda x: torch.view_as_real(torch.fft.fft(x))), {"x": X}, here("onnxruntime"))
+    found = diagnose(Of(lambda x: torch.view_as_real(torch.fft.fft(x))), {"x": X}, here("onnxruntime"))
     kinds = [tap.statistics.dtype for tap in found.investigation.candidate.taps]
     assert (found.verdict, kinds) == ("pass", ["complex64", "float32"])
 
@@ -120,27 +116,16 @@ def test_a_program_that_somebody_exported_is_taken_as_it_is():
     ],
 )
 def test_a_wrong_shape_or_dtype_is_a_finding(function, x, operator, form):
-    found = diagnose(Function(function), {"x": x}, here("tvm-unfused"))
+    found = diagnose(Of(function), {"x": x}, here("tvm-unfused"))
     assert (found.exit_status, found.first.tap.name) == (1, operator)
     assert form in found.first.channels
 
 
-class Past(nn.Module):
-    """A streaming sum whose past does not start at 0."""
-
-    def __init__(self, start, persistent=True):
-        super().__init__()
-        self.register_buffer("past", torch.full((2, 6, 1), start), persistent=persistent)
-
-    def forward(self, x):
-        joined = torch.cat([self.past, x], 2)
-        self.past.copy_(joined[..., -1:])
-        return torch.tanh(joined)
-
-
 @pytest.mark.parametrize(("start", "persistent"), [(1.5, True), (1.5, False), (0.0, True)])
 def test_a_buffer_that_does_not_start_with_its_values_is_named(start, persistent, tmp_path):
-    found = diagnose(Past(start, persistent).eval(), {"x": X}, here("executorch-portable"), folder=tmp_path)
+    found = diagnose(
+        Past((2, 6, 1), start, persistent=persistent).eval(), {"x": X}, here("executorch-portable"), folder=tmp_path
+    )
     if start == 0:
         assert found.verdict == "pass"
     else:
@@ -150,21 +135,20 @@ def test_a_buffer_that_does_not_start_with_its_values_is_named(start, persistent
 
 
 def test_a_view_of_what_float64_lays_out_in_another_way_is_computed(tmp_path):
-    class Attention(nn.Module):
-        def forward(self, x, mask):
-            q = x.view(2, 6, 2, 4).transpose(1, 2)
-            y = torch.nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=mask)
-            return y.transpose(1, 2).reshape(2, 6, 8)
+    def attention(x, mask):
+        q = x.view(2, 6, 2, 4).transpose(1, 2)
+        y = torch.nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=mask)
+        return y.transpose(1, 2).reshape(2, 6, 8)
 
     mask = torch.ones(2, 1, 6, 6, dtype=torch.bool)
     mask[..., 4:, :] = False  # rows that see nothing: 0 in PyTorch, NaN in a file of ONNX
-    found = diagnose(Attention().eval(), {"x": X, "mask": mask}, here("onnxruntime"), folder=tmp_path)
+    found = diagnose(taking(attention), {"x": X, "mask": mask}, here("onnxruntime"), folder=tmp_path)
     assert (found.verdict, found.ranked[0].tap.name) == ("fail", ":scaled_dot_product_attention")
 
 
 def test_a_buffer_that_starts_at_0_behind_a_delegate_is_named_and_its_values_are_saved(tmp_path):
     """What each part computes alone is right: the parts are fed with the values that the buffer should have."""
-    found = diagnose(Past(0.5).eval(), {"x": X}, here("executorch-xnnpack"), folder=tmp_path, remedies=True)
+    found = diagnose(Past((2, 6, 1), 0.5).eval(), {"x": X}, here("executorch-xnnpack"), folder=tmp_path, remedies=True)
     assert (found.verdict, found.first.mechanism.name) == ("fail", "lost state")
     assert "the buffer 'past' starts at 0" in found.statement
     assert [(one.kind, one.name, one.verdict) for one in found.remedies] == [("setting", "saved state", "pass")]
@@ -173,12 +157,11 @@ def test_a_buffer_that_starts_at_0_behind_a_delegate_is_named_and_its_values_are
 def test_what_a_write_to_a_part_is_read_for_is_its_shape_alone(tmp_path):
     """TVM's importer puts what is written in the place of what it is written to, which nothing reads any more."""
 
-    class Padded(nn.Module):
-        def forward(self, x):
-            y = torch.ones(*x.shape[:2], 2 * x.shape[2])
-            y[:, :, 1 : 1 + x.shape[2]] = x
-            y[:, 0].fill_(2.0)
-            return torch.tanh(y)
+    def padded(x):
+        y = torch.ones(*x.shape[:2], 2 * x.shape[2])
+        y[:, :, 1 : 1 + x.shape[2]] = x
+        y[:, 0].fill_(2.0)
+        return torch.tanh(y)
 
-    found = diagnose(Padded(), {"x": X}, here("tvm"), folder=tmp_path)
+    found = diagnose(taking(padded), {"x": X}, here("tvm"), folder=tmp_path)
     assert (found.verdict, found.investigation.candidate.how) == ("pass", EXTRA_OUTPUTS), str(found)

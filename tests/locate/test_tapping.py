@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +10,7 @@ from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.tapping import BEFORE, EXTRA_OUTPUTS, history, traced, with_extra_outputs
-from tests.backends.small import results
+from tests.backends.small import present, results
 
 X = {"x": torch.randn(1, 3, 8, generator=torch.Generator().manual_seed(0))}
 
@@ -35,9 +37,7 @@ COMPILED = pytest.param("aot-inductor", True, marks=pytest.mark.slow)  # compile
 @pytest.mark.parametrize(("name", "recompiled"), [("eager", False), COMPILED, ("onnxruntime", False)])
 def test_every_backend_is_looked_into(name, recompiled, exported, tmp_path):
     expected = results(exported, X)
-    if BACKENDS[name].available() is not None:
-        pytest.skip(BACKENDS[name].available())
-    trace = traced(BACKENDS[name], exported, X, keep="full", folder=tmp_path)
+    trace = traced(present(name), exported, X, keep="full", folder=tmp_path)
     assert (trace.how == EXTRA_OUTPUTS) == recompiled
     assert list(trace.values) == list(expected)
     assert list(trace.outputs) == ["output"]
@@ -73,12 +73,10 @@ def test_where_a_backend_takes_no_truth_values_the_floats_are_captured(exported)
 
 
 def test_a_program_that_cannot_be_exported_is_refused(exported):
-    class Nothing(FloatsOnly):
-        def export(self, module, inputs, folder=None):
-            return Failure(self.name, "lowered", "TypeError", "no such thing")
-
+    failure = Failure("nothing", "lowered", "TypeError", "no such thing")
+    nothing = SimpleNamespace(name="nothing", load=None, export=lambda *_, **__: failure)
     with pytest.raises(InputError, match=r"nothing to look into, for .*no such thing"):
-        traced(Nothing(), exported, X)
+        traced(nothing, exported, X)
 
 
 INPUTS = {"x": np.array([1.0, 2.0], np.float32), "index": np.array([0], np.int64)}

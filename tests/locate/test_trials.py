@@ -25,7 +25,7 @@ from kokoro_nb.locate.trials import (
     mixed_precision,
 )
 from kokoro_nb.models.patches import curing
-from tests.backends.small import Here, here
+from tests.backends.small import Here, Of, here, taking
 from tests.corpus.forms import legacy_onnx
 from tests.corpus.programs import phase_of_silence, running_phase
 
@@ -35,13 +35,9 @@ X = torch.randn(2, 8, 12, generator=torch.Generator().manual_seed(0))
 STEPS = torch.arange(8).reshape(1, 8, 1).expand(2, 8, 12) % 3
 
 
-class Applied(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
+class Applied(Of):
     def forward(self, x):
-        return self.function(x) * 2
+        return super().forward(x) * 2
 
 
 @pytest.mark.parametrize(
@@ -205,12 +201,10 @@ def test_what_a_cure_leaves_wrong_is_cured_as_well(tmp_path):
     assert np.isnan(found.remedies[1].error_before)
 
 
-class Sung(nn.Module):
-    """A norm of a channel that hardly varies, and a phase that the order of a sum moves by more than PyTorch's own."""
-
-    def forward(self, x, f):
-        phase = torch.cumsum(f, -1) % 1
-        return F.instance_norm(x).mean(1, keepdim=True) + torch.sin(2 * torch.pi * 9 * phase)
+def sung(x, f):
+    """Return a norm of a channel that hardly varies, and a phase that the order of a sum moves."""
+    phase = torch.cumsum(f, -1) % 1
+    return F.instance_norm(x).mean(1, keepdim=True) + torch.sin(2 * torch.pi * 9 * phase)
 
 
 def test_a_cure_is_allowed_what_rounding_makes_of_the_output_on_a_runtime(tmp_path):
@@ -219,12 +213,12 @@ def test_a_cure_is_allowed_what_rounding_makes_of_the_output_on_a_runtime(tmp_pa
     x[:, :4] = 100 + 1e-3 * x[:, :4]
     f = 0.03 + 0.05 * torch.rand(1, 1, 120, generator=generator)
     inputs = {"x": x, "f": f.repeat_interleave(8, -1)}
-    found = diagnose(Sung(), inputs, "tvm-unfused", folder=tmp_path, remedies=True)
+    found = diagnose(taking(sung), inputs, "tvm-unfused", folder=tmp_path, remedies=True)
     assert np.isnan(found.output.of_peak)
     (remedy,) = found.remedies
     assert remedy.verdict == "pass"
     assert remedy.error_after > found.output.limit
-    strict = diagnose(Sung(), inputs, "tvm-unfused", folder=tmp_path, limit=found.output.limit, remedies=True)
+    strict = diagnose(taking(sung), inputs, "tvm-unfused", folder=tmp_path, limit=found.output.limit, remedies=True)
     assert {one.verdict for one in strict.remedies} == {"fail"}
 
 
@@ -246,14 +240,12 @@ class Sick(Here):
         return Mock(spec=["run"], run=lambda x: {k: -v if sick else v for k, v in program.run(x).items()})
 
 
-class Stacked(nn.Module):
-    """More operators than are named where they are right alone."""
-
-    def forward(self, x):
-        x = F.gelu(torch.tanh(x))
-        for _ in range(10):
-            x = torch.sin(x) + 1
-        return F.instance_norm(x)
+def stacked(x):
+    """Compute by more operators than are named where they are right alone."""
+    x = F.gelu(torch.tanh(x))
+    for _ in range(10):
+        x = torch.sin(x) + 1
+    return F.instance_norm(x)
 
 
 @pytest.mark.parametrize(
@@ -265,7 +257,7 @@ class Stacked(nn.Module):
     ],
 )
 def test_where_no_mechanism_is_known_every_generic_change_is_tried(of, dtype, culprits, cure):
-    found = diagnose(Stacked(), {"x": X.to(getattr(torch, dtype))}, Sick(of), remedies=True, method="bisection")
+    found = diagnose(taking(stacked), {"x": X.to(getattr(torch, dtype))}, Sick(of), remedies=True, method="bisection")
     assert len(found.culprits) == culprits
     assert {one.mechanism.name for one in found.culprits} <= {"operators joined"}
     assert (found.remedies[-1].kind, found.remedies[-1].verdict) == (cure, "pass")

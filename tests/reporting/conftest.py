@@ -1,12 +1,14 @@
 """Sounds that the tests of the figures draw, and a browser for those of the pages."""
 
 import shutil
+from pathlib import Path
 
 import nbformat
 import numpy as np
 import pytest
-from nbformat.v4 import new_notebook
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+from kokoro_nb.reporting.report_files import Report
 from kokoro_nb.reporting.runs import RunRecord, write_run
 from kokoro_nb.storage import file_digest
 
@@ -75,6 +77,16 @@ def violations():
     return found
 
 
+def save_notebook(folder, name, *sources, parameters='weights = "seeded"\nout_dir = None'):
+    """Write a notebook of a title, a cell of parameters if there are any, and these cells; return its folder."""
+    cells = [new_markdown_cell(f"# {name}")]
+    cells += [new_code_cell(parameters, metadata={"tags": ["parameters"]})] if parameters else []
+    folder.mkdir(parents=True, exist_ok=True)
+    notebook = new_notebook(cells=[*cells, *map(new_code_cell, sources)])
+    nbformat.write(notebook, folder / f"{name}.ipynb")
+    return folder
+
+
 def keep_run(folder, cells, status="passed", error="", seconds=1.0):
     """Write an executed notebook into a folder of its name, with the record of its run, which is returned."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -84,3 +96,9 @@ def keep_run(folder, cells, status="passed", error="", seconds=1.0):
     run = RunRecord(folder.name, status, "key", {}, "2026-11-21T09:44:07+00:00", seconds, error, files=files)
     write_run(folder, run)
     return run
+
+
+def moved_report(root, elsewhere):
+    """Render what lies in ``run`` of a folder, and return where the report was moved to."""
+    Report(root / "run", root / "report").close()
+    return Path(shutil.move(root / "report", elsewhere / "moved"))

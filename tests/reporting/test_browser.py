@@ -1,15 +1,12 @@
 """The report in a real browser, without a network: accessible in light and dark, and whole after it was moved."""
 
-import shutil
-
 import numpy as np
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 
 from kokoro_nb.markup import ORDER, Fragment, chip, table
 from kokoro_nb.reporting.logbook import Logbook
-from kokoro_nb.reporting.report_files import Report
-from tests.reporting.conftest import keep_run
+from tests.reporting.conftest import keep_run, moved_report
 
 ANSWER = f"{'decoder.generator.' * 4}conv:add is right."
 PROSE = (
@@ -42,10 +39,7 @@ def report(tmp_path_factory):
     outputs.append(new_output("stream", name="stdout", text="z" * 400))
     made = [new_markdown_cell(PROSE), new_code_cell("run()", outputs=outputs, execution_count=1)]
     keep_run(folder, made)
-    Report(root / "run", root / "report").close()
-    moved = tmp_path_factory.mktemp("attachment") / "moved"
-    shutil.move(root / "report", moved)
-    return moved
+    return moved_report(root, tmp_path_factory.mktemp("attachment"))
 
 
 @pytest.mark.parametrize("name", ["index.html", "01_all.html"])

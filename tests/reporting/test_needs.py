@@ -4,15 +4,14 @@ import os
 import time
 from collections import namedtuple
 
-import nbformat
 import psutil
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
 
 from kokoro_nb.__main__ import main
 from kokoro_nb.errors import InputError
 from kokoro_nb.reporting.execute import run_notebooks
 from kokoro_nb.reporting.needs import exports_since, require_memory, trim_exports
+from tests.reporting.conftest import save_notebook
 
 Memory = namedtuple("Memory", "available")
 
@@ -48,9 +47,7 @@ def test_a_command_is_refused_before_it_begins(command, work, size, free, tmp_pa
 
 
 def test_notebooks_without_room_are_refused_before_anything_is_written(free, tmp_path, monkeypatch):
-    (tmp_path / "notebooks").mkdir()
-    notebook = new_notebook(cells=[new_code_cell('weights = "mini"', metadata={"tags": ["parameters"]})])
-    nbformat.write(notebook, tmp_path / "notebooks" / "01_a.ipynb")
+    save_notebook(tmp_path / "notebooks", "01_a", parameters='weights = "mini"')
     monkeypatch.setenv("KOKORO_NB_CACHE", str(tmp_path / "cache"))
     free(2e9)
     match = r"a notebook takes up to 6\.5 GB of memory, and 2\.0 GB are free; .* -p weights mini"

@@ -1,14 +1,11 @@
 """Versions side by side in a real browser: what is heard while one switches, what is drawn while one zooms."""
 
-import shutil
-
 import numpy as np
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 
 from kokoro_nb.reporting.logbook import Logbook
-from kokoro_nb.reporting.report_files import Report
-from tests.reporting.conftest import keep_run
+from tests.reporting.conftest import keep_run, moved_report
 
 SR, LENGTH = 24_000, 480_000  # longer than the slowest machine takes to switch five times
 RISING = 0.1 + 0.8 * np.arange(LENGTH) / LENGTH  # whoever hears a sample of it knows which
@@ -58,10 +55,7 @@ def report(tmp_path_factory):
     versions = {"rising": RISING, "falling <b>": -RISING, "broken": broken, "alike": RISING}
     keep(root / "run" / "01_versions", versions)
     keep(root / "run" / "02_silent", {"nowhere": np.full(LENGTH, np.nan), "broken": broken})
-    Report(root / "run", root / "report").close()
-    moved = tmp_path_factory.mktemp("attachment") / "moved"
-    shutil.move(root / "report", moved)
-    return moved
+    return moved_report(root, tmp_path_factory.mktemp("attachment"))
 
 
 @pytest.fixture

@@ -4,11 +4,10 @@ import math
 import re
 from collections import Counter
 from contextlib import contextmanager
+from unittest.mock import Mock
 
-import nbformat
 import pytest
 from filelock import FileLock
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from kokoro_nb.__main__ import main
 from kokoro_nb.cache_keys import code_digest
@@ -21,6 +20,7 @@ from kokoro_nb.reporting.runs import RunRecord, content_key, read_run, read_runs
 from kokoro_nb.reporting.selection import read_notebook
 from kokoro_nb.reporting.sweep import CellError, run_cell, run_sweep, write_table
 from kokoro_nb.reporting.sweep_grid import expand, read_spec
+from tests.reporting.conftest import save_notebook
 
 parquet = pytest.importorskip("pyarrow.parquet")
 PARAMETERS = 'number = 0\nbackend = "eager"\nfolder = ""\nout_dir = None'
@@ -62,12 +62,7 @@ backend.absent = "cuda"
 
 def make_notebook(root, *sources, parameters=PARAMETERS, name="01_tiny"):
     """Save ``01_tiny`` with these cells after its parameters and return its folder."""
-    folder = root / "notebooks"
-    folder.mkdir(exist_ok=True)
-    cells = [new_markdown_cell("# Tiny"), new_code_cell(parameters, metadata={"tags": ["parameters"]})]
-    cells += [new_code_cell(source) for source in sources]
-    nbformat.write(new_notebook(cells=cells), folder / f"{name}.ipynb")
-    return folder
+    return save_notebook(root / "notebooks", name, *sources, parameters=parameters)
 
 
 def spec_of(folder, text='notebook = "01"'):
@@ -179,19 +174,10 @@ def test_what_passed_is_kept_and_what_is_no_longer_whole_is_executed_again(swept
 def _no_cluster(*_):
     """Yield a connection to a cluster on which whatever is handed out is interrupted by Ctrl-C."""
 
-    class Client:
-        loop = object()  # it is no default client
-
-        def scheduler_info(self, n_workers):
-            return {"workers": {"a": {"resources": {}}}}
-
-        def submit(self, *_, **options):
-            raise KeyboardInterrupt
-
-        def cancel(self, futures, force):
-            assert force
-
-    yield Client()
+    client = Mock(loop=object(), scheduler_info=lambda n_workers: {"workers": {"a": {"resources": {}}}})
+    client.submit.side_effect = KeyboardInterrupt
+    yield client
+    assert client.cancel.call_args.kwargs["force"]
 
 
 def test_a_cell_that_takes_too_long_is_stopped_and_another_package_is_refused(tmp_path):

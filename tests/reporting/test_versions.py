@@ -1,8 +1,7 @@
 import json
 import subprocess
-import sys
 from importlib import metadata
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import pytest
 
@@ -45,11 +44,6 @@ def test_commit_marks_changes_and_is_none_outside_git(tmp_path, monkeypatch):
 
 
 def test_each_part_says_none_or_why_not_as_data_and_as_text(capsys, monkeypatch):
-    def stand_in(name, **content):
-        module = ModuleType(name)
-        vars(module).update(content)
-        monkeypatch.setitem(sys.modules, name, module)
-
     def backend(absent=None, elsewhere=None):
         def noisy():
             print("harmless import noise")
@@ -57,20 +51,16 @@ def test_each_part_says_none_or_why_not_as_data_and_as_text(capsys, monkeypatch)
 
         return SimpleNamespace(available=noisy, executes=lambda: elsewhere if absent is None else pytest.fail("asked"))
 
-    from kokoro_nb.backends import base
-
-    stand_in(
-        "kokoro_nb.backends",
-        BACKENDS={
-            "eager": backend(),
-            "coreml": backend(elsewhere="Core ML predicts on macOS only."),
-            "tvm": backend(absent="TVM is not installed."),
-        },
-        PURPOSES={"eager": "the reference", "coreml": "Apple's devices", "tvm": "to measure what ships"},
-        base=base,
-    )
-    stand_in("kokoro_nb.models.kokoro", reachable_weights=lambda: {"seeded": None, "hexgrad/Kokoro-82M": "no network"})
-    stand_in("kokoro_nb.listening.recogniser", whisper_available=lambda name: f"{name} is not cached")
+    elsewhere, absent = backend(elsewhere="Core ML predicts on macOS only."), backend(absent="TVM is not installed.")
+    purposes = {"eager": "the reference", "coreml": "Apple's devices", "tvm": "to measure what ships"}
+    stood_in = {
+        "backends.BACKENDS": {"eager": backend(), "coreml": elsewhere, "tvm": absent},
+        "backends.PURPOSES": purposes,
+        "models.kokoro.reachable_weights": lambda: {"seeded": None, "hexgrad/Kokoro-82M": "no network"},
+        "listening.recogniser.whisper_available": lambda name: f"{name} is not cached",
+    }
+    for name, one in stood_in.items():
+        monkeypatch.setattr(f"kokoro_nb.{name}", one)
     report = doctor()
     macos, absent = "Core ML predicts on macOS only.", "TVM is not installed."
     assert report["backends"] == {

@@ -6,16 +6,14 @@ import sys
 import time
 from collections import Counter
 
-import nbformat
 import pytest
 from bs4 import BeautifulSoup
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from kokoro_nb.cache_keys import code_digest
 from kokoro_nb.reporting.execute import run_notebooks
 from kokoro_nb.reporting.report_files import Report
+from tests.reporting.conftest import save_notebook
 
-PARAMETERS = "out_dir = None"
 # Each execution is counted outside of its folder; a fault is a script that is there, or not.
 COUNT = """\
 import json, os, pathlib, signal, sys, time
@@ -114,11 +112,8 @@ def project(tmp_path_factory):
     """Two notebooks, and beside them `both`, in which both passed, and `first`, in which one did."""
     root = tmp_path_factory.mktemp("project")
     (root / "pyproject.toml").write_text('[project]\nname = "kokoro_nb"\n')
-    (root / "notebooks").mkdir()
     for name in ("01_done", "02_hit"):
-        cells = [new_markdown_cell(f"# {name}"), new_code_cell(PARAMETERS, metadata={"tags": ["parameters"]})]
-        cells += [new_code_cell(source) for source in (COUNT, FAULT, RESULT)]
-        nbformat.write(new_notebook(cells=cells), root / "notebooks" / f"{name}.ipynb")
+        save_notebook(root / "notebooks", name, COUNT, FAULT, RESULT, parameters="out_dir = None")
     code_digest.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KOKORO_NB_TALLY", str(root / "tally.txt"))

@@ -7,7 +7,6 @@ import json
 import pickle
 import struct
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,32 +15,19 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from kokoro_nb.backends.signature import TensorSpec
-from kokoro_nb.delivery.contract import Contract, Part, read_contract, write_contract
+from kokoro_nb.delivery.contract import read_contract
 from kokoro_nb.delivery.pipeline import read_table
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.waveform import read_wav, write_wav
 from kokoro_nb.models.voices import SHAPE, load_voice
 from kokoro_nb.models.weights import read_config, read_state
+from tests.delivery.test_contract import delivery
 
-SPEC = TensorSpec("x", (1, 2), "float32")
 CONFIG = json.loads((Path(read_state.__code__.co_filename).parent / "kokoro_82m.json").read_text())
 
 
 def voice(path):
     return load_voice(SimpleNamespace(default_voice=""), str(path))
-
-
-def delivery(folder):
-    """Write a delivery of one program, and return its folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    np.save(folder / "voice_0.npy", np.zeros((510, 256), np.float32))
-    (folder / "model.onnx").write_bytes(b"model")
-    part = Part("onnxruntime", "model.onnx", (SPEC,), (SPEC,))
-    write_contract(
-        folder, Contract("w", 8, {"3s": 120}, 24_000, 600, "espeak", {"a": 1}, {"v": "voice_0.npy"}, {"p": part})
-    )
-    return folder
 
 
 class Payload:
@@ -95,7 +81,7 @@ def large_flac(path):
 def outside(path):
     delivery(path)
     about = json.loads((path / "contract.json").read_text())
-    about["parts"]["p"]["file"] = "../x"
+    about["parts"]["decoder_3s"]["file"] = "../x"
     (path / "contract.json").write_text(json.dumps(about))
     (path.parent / "x").write_text("secret")
 
@@ -111,17 +97,6 @@ def whole_voice(path):
     torch.save(torch.zeros(SHAPE), path)
 
 
-@dataclass(frozen=True)
-class Hostile:
-    """A file that is not what it should be, what reads it, the words of the refusal, and a sound one."""
-
-    file: str
-    make: object
-    read: object
-    words: str
-    sound: object
-
-
 def state(path):
     torch.save({"bert": {"x": torch.zeros(2)}}, path)
 
@@ -134,47 +109,52 @@ def config(path, **values):
     path.write_text(json.dumps({**CONFIG, **values}))
 
 
+def vast(path):
+    config(path, hidden_dim=10**9)
+
+
+def short_sound(path):
+    write_wav(path, np.zeros(9), 24_000)
+
+
 def table(path):
     np.save(path, np.zeros((510, 256), np.float32))
 
 
 OUT = "outside of its folder"
 NO_TENSORS, NOT_WHOLE = "not a whole file of tensors", "no whole safetensors"
+# a file that is not what it should be: its name, what makes it, what reads it, words of the refusal, a sound one
 HOSTILE = {
-    "weights that execute code": Hostile("w.pth", pickled, read_state, NO_TENSORS, state),
-    "weights with a path out of them": Hostile("w.pth", escape, read_state, "a path that leads out of it", state),
-    "weights that unpack to 50 MB": Hostile("w.pth", bomb, read_state, "claims to hold more than it has bytes", state),
-    "weights with a header of 2^62 bytes": Hostile("w.safetensors", long_header, read_state, NOT_WHOLE, tensors),
-    "architecture of any size": Hostile(
-        *("config.json", lambda path: config(path, hidden_dim=10**9), read_config, "sizes that no Kokoro has", config)
-    ),
-    "voice that executes code": Hostile("v.pt", pickled, voice, "not a whole file", whole_voice),
-    "delivered voice that executes code": Hostile("v.npy", object_array, read_table, "is no voice of", table),
-    "delivered voice of 1 PB": Hostile("v.npy", large_table, read_table, "is no voice of", table),
-    "delivery that names a file above it": Hostile("delivered", outside, read_contract, OUT, delivery),
-    "delivery with a link out of it": Hostile("delivered", linked, read_contract, OUT, delivery),
-    "sound of 32 days": Hostile(
-        *("s.flac", large_flac, read_wav, "claims to have", lambda path: write_wav(path, np.zeros(9), 24_000))
-    ),
+    "weights that execute code": ("w.pth", pickled, read_state, NO_TENSORS, state),
+    "weights with a path out of them": ("w.pth", escape, read_state, "a path that leads out of it", state),
+    "weights that unpack to 50 MB": ("w.pth", bomb, read_state, "claims to hold more than it has bytes", state),
+    "weights with a header of 2^62 bytes": ("w.safetensors", long_header, read_state, NOT_WHOLE, tensors),
+    "architecture of any size": ("config.json", vast, read_config, "sizes that no Kokoro has", config),
+    "voice that executes code": ("v.pt", pickled, voice, "not a whole file", whole_voice),
+    "delivered voice that executes code": ("v.npy", object_array, read_table, "is no voice of", table),
+    "delivered voice of 1 PB": ("v.npy", large_table, read_table, "is no voice of", table),
+    "delivery that names a file above it": ("delivered", outside, read_contract, OUT, delivery),
+    "delivery with a link out of it": ("delivered", linked, read_contract, OUT, delivery),
+    "sound of 32 days": ("s.flac", large_flac, read_wav, "claims to have", short_sound),
 }
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_file_is_refused(tmp_path, name):
-    fault = HOSTILE[name]
-    path = tmp_path / "in" / fault.file
+    file, make, read, words, sound_one = HOSTILE[name]
+    path = tmp_path / "in" / file
     path.parent.mkdir()
-    fault.make(path)
-    with pytest.raises(InputError, match=fault.words) as caught:
-        fault.read(path)
+    make(path)
+    with pytest.raises(InputError, match=words) as caught:
+        read(path)
     assert not list(tmp_path.rglob("executed")), "nothing in it was executed or unpacked"
     sentence = str(caught.value)
     assert sentence.endswith(".")
     assert "\n" not in sentence
-    sound = tmp_path / "sound" / fault.file
+    sound = tmp_path / "sound" / file
     sound.parent.mkdir()
-    fault.sound(sound)
-    fault.read(sound)
+    sound_one(sound)
+    read(sound)
 
 
 def test_the_payload_is_alive(tmp_path):

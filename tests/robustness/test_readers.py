@@ -3,9 +3,9 @@
 import json
 import shutil
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 
 import nbformat
 import numpy as np
@@ -14,24 +14,22 @@ import torch
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from safetensors.torch import save_file
 
-from kokoro_nb.backends.signature import TensorSpec
 from kokoro_nb.backends.taps import TapMap, read_taps, write_taps
 from kokoro_nb.delivery.contract import read_contract
 from kokoro_nb.delivery.pipeline import read_table
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Finding, read_findings, write_findings
 from kokoro_nb.listening.waveform import read_wav, write_wav
-from kokoro_nb.models.voices import SHAPE, load_voice
 from kokoro_nb.models.weights import read_config, read_state
 from kokoro_nb.reporting.fragments import board
 from kokoro_nb.reporting.html import read_body
 from kokoro_nb.reporting.runs import RunRecord, read_run, read_run_or_damage, write_run
 from kokoro_nb.reporting.sweep_grid import read_spec
 from kokoro_nb.traces.trace import Operator
-from tests.robustness.test_hostile import delivery, table
+from tests.delivery.test_contract import delivery
+from tests.robustness.test_hostile import table, voice, whole_voice
 
 ROUNDS = 120
-SPEC = TensorSpec("x", (1, 2), "float32")
 # What a value of JSON is replaced with, as it is written.
 ODD = (
     *("null", "true", "-1", "0", "3.5", "1e308", "NaN", "-Infinity", "1" + "0" * 400, "9" * 5000, '""', '"\\u0000"'),
@@ -106,11 +104,7 @@ READERS = {
     "safetensors": Reader(lambda path: save_file({"a.b": torch.zeros(2, 3)}, path), read_state, "in.safetensors"),
     "checkpoint": Reader(lambda path: torch.save({"a": {"b": torch.zeros(2, 3)}}, path), read_state, "in.pth"),
     "configuration": Reader(make_config, read_config, "config.json"),
-    "voice": Reader(
-        lambda path: torch.save(torch.zeros(SHAPE), path),
-        lambda path: load_voice(SimpleNamespace(default_voice=""), str(path)),
-        "in.pt",
-    ),
+    "voice": Reader(whole_voice, voice, "in.pt"),
     "WAV": Reader(lambda path: write_wav(path, np.zeros(50), 24_000), read_wav, "in.wav"),
 }
 
@@ -161,13 +155,6 @@ def told(error):
     return [] if text.endswith(".") and "\n" not in text and len(text) < 1500 else [text]
 
 
-def _json(raw):
-    try:
-        return json.loads(raw)
-    except ValueError:
-        return None
-
-
 def fuzz(reader, folder, rounds, seed):
     """Return how many damaged files were read and how many refused; anything else is an error."""
     sound = folder / "sound" / reader.name
@@ -175,7 +162,9 @@ def fuzz(reader, folder, rounds, seed):
     reader.make(sound)
     reader.read(sound)
     raw = (sound / reader.file).read_bytes() if reader.file else sound.read_bytes()
-    source = _json(raw)
+    source = None
+    with suppress(ValueError):
+        source = json.loads(raw)
     rng = np.random.default_rng(seed)
     counts, faults = {"read": 0, "refused": 0}, []
     path = folder / reader.name

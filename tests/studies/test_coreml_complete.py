@@ -1,17 +1,13 @@
 """The harmonic source in float16: what a diagnosis names stays float32, and that is a set to paste."""
 
-import pytest
-
 import kokoro_nb as nb
-from kokoro_nb.backends import BACKENDS
 from kokoro_nb.studies.coreml_complete import op_selector
 from kokoro_nb.studies.decoder import decoder_program
-
-REASON = BACKENDS["coreml"].available()
-pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
+from tests.backends.small import present
 
 
 def test_what_the_diagnosis_names_stays_float32(shallow):
+    present("coreml")
     source = decoder_program(shallow.model, nb.capture(shallow, "Hi.", ""), 4, "excitation")
     found = nb.diagnose(source.program, source.inputs, "coreml-reference", remedies=True)
     assert found.verdict == "fail"

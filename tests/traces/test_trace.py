@@ -54,11 +54,6 @@ def test_a_tap_that_is_not_there_is_refused_with_the_reason(name, why):
         _recorded("stats", "one")[name]
 
 
-def test_there_are_two_ways_to_record_a_tap():
-    with pytest.raises(InputError, match="'all' is not a way to record a tap; use 'stats' or 'full'"):
-        Recorder(OPERATORS, "all")
-
-
 def test_a_trace_says_what_is_missing_and_shows_no_tensor():
     said = repr(_recorded("full", "one"))
     assert "missing=('two', 'three')" in said

@@ -2,19 +2,13 @@
 
 import pytest
 
-from kokoro_nb.backends import BACKENDS
-from kokoro_nb.backends.base import Artifact
-
-COREML = BACKENDS["coreml"]
+from tests.backends.small import present
 
 
 @pytest.fixture(autouse=True)
 def coreml():
     """Return the backend, or skip where models cannot be converted."""
-    reason = COREML.available()
-    if reason is not None:
-        pytest.skip(reason)
-    return COREML
+    return present("coreml")
 
 
 @pytest.fixture
@@ -23,7 +17,6 @@ def spec_of():
     import coremltools as ct
 
     def read(artifact):
-        assert isinstance(artifact, Artifact), str(artifact)
         return ct.utils.load_spec(str(artifact.path))
 
     return read

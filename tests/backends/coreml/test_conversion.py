@@ -17,9 +17,8 @@ from kokoro_nb.backends.mil.reference import CoreMlReference
 from kokoro_nb.backends.taps import read_taps
 from kokoro_nb.errors import InputError
 from kokoro_nb.faults import Fault, plant
-from tests.backends.small import Of
+from tests.backends.small import Of, taking
 
-ROUTES = ("export", "trace")
 X = {"x": torch.linspace(-1, 1, 12).reshape(1, 3, 4)}
 
 
@@ -35,13 +34,17 @@ def _dtypes(spec):
     }
 
 
-def test_by_default_every_operator_is_float16_and_the_interface_is_not(coreml, spec_of, tmp_path):
+def test_every_operator_is_float16_but_those_that_are_named_and_the_interface(coreml, spec_of, tmp_path):
     module = Of(lambda x: torch.sin(x) * 2 + x)
     inside = ("x_to_fp16", "sin_cast_fp16", "mul_cast_fp16", "add_cast_fp16")
-    found = _dtypes(spec_of(coreml.export(module, X, tmp_path)))
-    assert found == {**dict.fromkeys(inside, "FLOAT16"), "add": "FLOAT32"}
+    plain = coreml.export(module, X, tmp_path)
+    assert _dtypes(spec_of(plain)) == {**dict.fromkeys(inside, "FLOAT16"), "add": "FLOAT32"}
     full = replace(coreml, precision="float32").export(module, X, tmp_path)
     assert set(_dtypes(spec_of(full)).values()) == {"FLOAT32"}
+    mixed = replace(coreml, precision=MixedPrecision(("sin", "mul"))).export(module, X, tmp_path)
+    kinds = _dtypes(spec_of(mixed))
+    assert (kinds["sin"], kinds["mul"], kinds["add_cast_fp16"]) == ("FLOAT32", "FLOAT32", "FLOAT16")
+    assert mixed.path != plain.path
 
 
 def test_a_result_is_what_stands_before_the_cast_to_the_output(coreml, tmp_path):
@@ -78,14 +81,6 @@ def test_what_is_captured_under_a_name_is_the_operators_result(route, coreml, tm
     assert (":unbind#2" in trace.values) == (route == "export")
     for name, value in trace.values.items():
         np.testing.assert_allclose(value, expected[name], atol=1e-5)
-
-
-def test_mixed_precision_keeps_what_it_names_in_float32(coreml, spec_of, tmp_path):
-    module = Of(lambda x: torch.sin(x) * 2 + x)
-    made = replace(coreml, precision=MixedPrecision(("sin", "mul"))).export(module, X, tmp_path)
-    kinds = _dtypes(spec_of(made))
-    assert (kinds["sin"], kinds["mul"], kinds["add_cast_fp16"]) == ("FLOAT32", "FLOAT32", "FLOAT16")
-    assert made.path != coreml.export(module, X, tmp_path).path
 
 
 REFUSED = {
@@ -128,11 +123,7 @@ def test_what_a_planted_fault_goes_on_to_change_is_no_result_of_the_operator(cor
 SINE = Of(lambda x: torch.sin(x))
 
 
-class Names(torch.nn.Module):
-    def forward(self, list, step, mask, ids):
-        return {"list": list + step, "x.y": mask.logical_not(), "n": ids + 1}
-
-
+NAMES = taking(lambda list, step, mask, ids: {"list": list + step, "x.y": mask.logical_not(), "n": ids + 1})
 INPUTS = {"list": torch.ones(2, 3), "step": torch.tensor(2.0)}
 INPUTS |= {"mask": torch.tensor([True, False]), "ids": torch.tensor([1, -5])}
 EXPECTED = {"list": np.full((2, 3), 3, "float32"), "x.y": np.array([False, True]), "n": np.array([2, -4], "int32")}
@@ -158,7 +149,7 @@ class Model:
 
 
 def test_on_macos_the_file_is_loaded_and_predicts_under_our_names(coreml, tmp_path, monkeypatch):
-    made = coreml.export(Names(), INPUTS, tmp_path)
+    made = coreml.export(NAMES, INPUTS, tmp_path)
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setattr("coremltools.models.MLModel", Model)
     assert coreml.executes() is None
@@ -178,7 +169,7 @@ def test_elsewhere_loading_says_where_it_would_run(coreml, tmp_path, monkeypatch
 
 
 def test_inputs_are_cast_without_a_word(coreml, spec_of, tmp_path):
-    made = coreml.export(Names(), INPUTS, tmp_path)
+    made = coreml.export(NAMES, INPUTS, tmp_path)
     found = interface(spec_of(made), made)
     given = {name: value.numpy() for name, value in INPUTS.items()} | {"ids": np.array([2**32 + 7, -(2**31) - 1])}
     assert found.to_file(given)[found.inputs["ids"][0]].tolist() == [7, 2**31 - 1], "they wrap around"

@@ -111,17 +111,20 @@ def _expected(kind, case, attributes):
         assert all(result.val is not None for result in results), f"coremltools infers no value of {kind}"
         return tuple(np.asarray(result.val) for result in results)
     if callable(wanted):
-        wanted = wanted(**{name: _double(value) for name, value in inputs.items()})
+        wanted = wanted(**{name: _each(value, double) for name, value in inputs.items()})
     wanted = wanted if isinstance(wanted, tuple) else (wanted,)
     return tuple(value.numpy() if isinstance(value, torch.Tensor) else np.asarray(value) for value in wanted)
 
 
-def _double(value):
+def _each(value, change):
+    return [change(one) for one in value] if isinstance(value, list) else change(value)
+
+
+def double(array):
+    """Return an array as a tensor, of float64 where it is one of floats."""
     import torch
 
-    if isinstance(value, list):
-        return [_double(one) for one in value]
-    tensor = torch.tensor(value)
+    tensor = torch.tensor(array)
     return tensor.double() if tensor.is_floating_point() else tensor
 
 
@@ -141,9 +144,7 @@ def _compare(results, expected, rtol, what, floor=0.0):
         np.testing.assert_allclose(result[finite], wanted[finite], rtol=rtol, atol=atol, err_msg=what)
 
 
-def _halved(value):
-    if isinstance(value, list):
-        return [_halved(one) for one in value]
+def _half(value):
     return value.astype(np.float16) if isinstance(value, np.ndarray | np.generic) and value.dtype.kind == "f" else value
 
 
@@ -159,7 +160,7 @@ def _check(kind, case):
     floats = [one for value in inputs.values() for one in _listed(value) if one.dtype.kind == "f"]
     if not floats or not case.get("half", True):
         return
-    inputs, attributes = ({name: _halved(value) for name, value in both.items()} for both in (inputs, attributes))
+    inputs, attributes = ({name: _each(value, _half) for name, value in both.items()} for both in (inputs, attributes))
     truth, once, strict = (_run(kind, inputs, opset, mode, **attributes) for mode in (FLOAT64, FLOAT32, STRICT))
     # rounded once: half a step, and what float32 did before, which is far below
     _compare(once, truth, 1.01 * HALF_STEP, "float16 rounded once", HALF_FLOOR)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from kokoro_nb.backends.mil.interpreter import Interpreter
+from kokoro_nb.backends.mil.operators import OPERATORS
 from kokoro_nb.backends.mil.rounding import FLOAT32, FLOAT64
 from kokoro_nb.errors import InputError
 
@@ -40,8 +41,6 @@ def test_an_observer_sees_every_operator_in_order_with_its_values(chain):
 
 
 def test_a_value_is_freed_when_nothing_reads_it_any_more(mil, mb, monkeypatch):
-    from kokoro_nb.backends.mil.operators import OPERATORS
-
     alive, counts = weakref.WeakSet(), []
 
     def tracked(site, x, y):
@@ -85,8 +84,6 @@ def test_integers_of_any_width_are_taken_within_32_bits(mil, mb):
 
 
 def test_an_operator_that_cannot_be_executed_is_named(chain, monkeypatch):
-    from kokoro_nb.backends.mil.operators import OPERATORS
-
     monkeypatch.delitem(OPERATORS, "exp")
     with pytest.raises(InputError, match=r"operator 'e' is of type exp, which .* does not execute; convert the model"):
         Interpreter(chain)

@@ -8,14 +8,16 @@ import pytest
 import torch
 
 from kokoro_nb.backends.mil.operators import OPERATORS
+from kokoro_nb.errors import InputError
 
-CASES = {}
+CASES, REFUSED = {}, []
 for path in sorted(Path(__file__).parent.glob("test_*.py")):
     if "\nCASES" in path.read_text(encoding="utf-8") and path != Path(__file__):
         spec = importlib.util.spec_from_file_location(f"cases_of_{path.stem}", path)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         CASES |= module.CASES
+        REFUSED += getattr(module, "REFUSED", [])
 
 
 def test_every_operator_has_a_test():
@@ -28,6 +30,12 @@ NUMBERED = [(kind, number) for kind, cases in CASES.items() for number in range(
 @pytest.mark.parametrize(("kind", "number"), NUMBERED)
 def test_operator(mil, kind, number):
     mil.check(kind, CASES[kind][number])
+
+
+@pytest.mark.parametrize(("kind", "inputs", "constants", "sentence"), REFUSED)
+def test_what_an_operator_cannot_do_is_an_error(mil, kind, inputs, constants, sentence):
+    with pytest.raises((InputError, IndexError), match=sentence):
+        mil.run(kind, inputs, **constants)
 
 
 # Wrong in one way each; the harness must reject every one of them.

@@ -32,12 +32,17 @@ def package(tmp_path_factory):
             name="result",
         )
 
-    path = tmp_path_factory.mktemp("package") / "model.mlpackage"
+    how = {"compute_precision": ct.precision.FLOAT32, "pass_pipeline": ct.PassPipeline.EMPTY}
+    return _saved(program, "iOS17", tmp_path_factory.mktemp("package"), **how)
+
+
+def _saved(program, target, folder, **how):
+    import coremltools as ct
+
     with quietly():
-        how = {"minimum_deployment_target": ct.target.iOS17, "compute_precision": ct.precision.FLOAT32}
-        how |= {"skip_model_load": True, "pass_pipeline": ct.PassPipeline.EMPTY}
-        ct.convert(program, convert_to="mlprogram", **how).save(str(path))
-    return path
+        how |= {"minimum_deployment_target": getattr(ct.target, target), "skip_model_load": True}
+        ct.convert(program, convert_to="mlprogram", **how).save(str(folder / "model.mlpackage"))
+    return folder / "model.mlpackage"
 
 
 def test_a_file_computes_what_was_written(package):
@@ -61,11 +66,7 @@ def test_a_file_with_a_state(tmp_path):
         more = mb.add(x=mb.read_state(input=total), y=x)
         return mb.mul(x=mb.coreml_update_state(state=total, value=more), y=np.float16(2), name="twice")
 
-    with quietly():
-        how = {"minimum_deployment_target": ct.target.iOS18, "skip_model_load": True}
-        ct.convert(program, convert_to="mlprogram", **how).save(str(tmp_path / "model.mlpackage"))
-    saved = load_program(tmp_path / "model.mlpackage")
-    interpreter = Interpreter(saved.program)
+    interpreter = Interpreter(load_program(_saved(program, "iOS18", tmp_path)).program)
     assert (interpreter.inputs, interpreter.states) == (("x",), ("total",))
     assert interpreter.run({"x": np.array([1.0, 2.0], "float16")})["twice"].tolist() == [2, 4]
 

@@ -1,7 +1,6 @@
 """Slices, ranges and windows, with every sign and at every edge."""
 
 import numpy as np
-import pytest
 
 X = np.arange(60, dtype="float32").reshape(3, 4, 5)
 WHOLE, TRUTHS = X.astype("int32"), X > 17
@@ -77,17 +76,12 @@ def test_bounds_that_are_no_constants(mil):
     np.testing.assert_array_equal(part, ROW[1:-2])
 
 
-@pytest.mark.parametrize(
-    ("kind", "bounds", "constants"),
-    [
-        ("slice_by_index", {"begin": _ints(9), "end": _ints(0)}, {"squeeze_mask": [True]}),
-        ("slice_by_size", {"begin": _ints(5), "size": _ints(3)}, {}),
-        ("slice_by_size", {"begin": _ints(-8), "size": _ints(1)}, {}),
-    ],
-)
-def test_a_place_beyond_the_end_is_an_error(mil, kind, bounds, constants):
-    with pytest.raises(IndexError, match="out of range for an axis of 7"):
-        mil.run(kind, {"x": ROW, **bounds}, **constants)
+BEYOND = "out of range for an axis of 7"
+REFUSED = [
+    ("slice_by_index", {"x": ROW, "begin": _ints(9), "end": _ints(0)}, {"squeeze_mask": [True]}, BEYOND),
+    ("slice_by_size", {"x": ROW, "begin": _ints(5), "size": _ints(3)}, {}, BEYOND),
+    ("slice_by_size", {"x": ROW, "begin": _ints(-8), "size": _ints(1)}, {}, BEYOND),
+]
 
 
 def test_an_update_changes_its_result_alone(mil):

@@ -2,15 +2,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from kokoro_nb.backends.tvm import Tvm
 from kokoro_nb.backends.tvm.schedule.scheduled_tvm import TvmScheduled
+from tests.backends.small import present
 
 
 @pytest.fixture(autouse=True)
 def _tvm_is_here():
-    reason = Tvm("tvm").available()
-    if reason is not None:
-        pytest.skip(reason)
+    present("tvm")
 
 
 @pytest.fixture(scope="session")

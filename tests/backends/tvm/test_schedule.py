@@ -15,7 +15,7 @@ from kokoro_nb.backends.tvm.importer import relax_module
 from kokoro_nb.backends.tvm.schedule import scheduled
 from kokoro_nb.backends.tvm.schedule.loop_rules import Processor, schedule_of
 from kokoro_nb.backends.tvm.schedule.rows import rowwise
-from tests.backends.small import Of
+from tests.backends.small import Of, taking
 
 
 @pytest.fixture(scope="module")
@@ -207,12 +207,7 @@ def test_what_no_rule_knows_is_left_as_it_was(taken, run, here, plan):
 
 def test_taps_that_are_an_input_are_put_in_order(taken, run, here):
     x, weight = _drawn(1, 6, 20), _drawn(6, 9, 10)
-
-    class Given(nn.Module):
-        def forward(self, x, weight):
-            return F.conv_transpose1d(x, weight, stride=5)
-
-    lowered = taken(Given(), {"x": x, "weight": weight})
+    lowered = taken(taking(lambda x, weight: F.conv_transpose1d(x, weight, stride=5)), {"x": x, "weight": weight})
     (found,) = run(scheduled(lowered, here), [x.numpy(), weight.numpy()])
     assert _of_peak(found, _in_float64(Of(_transposed(stride=5), weight), x)) < 1e-6
 

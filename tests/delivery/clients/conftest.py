@@ -11,13 +11,18 @@ from kokoro.custom_stft import CustomSTFT
 
 from kokoro_nb.delivery.clients.acceptance import accept
 from kokoro_nb.delivery.clients.client_delivery import deliver_to
-from kokoro_nb.delivery.clients.client_folder import Material, write_client
+from kokoro_nb.delivery.clients.client_folder import Material, vocabulary, write_client
+from kokoro_nb.delivery.clients.client_programs import Request
 from kokoro_nb.delivery.clients.delivery_check import check_delivery
+from kokoro_nb.delivery.clients.hosts import imitate
 from kokoro_nb.delivery.clients.known_clients import contract
+from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import full_config
 from kokoro_nb.models.patches import class_patches
 from kokoro_nb.models.speaking import spread
 from kokoro_nb.models.voices import load_voice
+
+SYMBOLS = "hˈɛlO, wˈɜɹld."
 
 
 @pytest.fixture(scope="session")
@@ -53,6 +58,28 @@ def says_what_pytorch_says(voiced, client, folder, requests, least):
     (other,) = accept(voiced, client, folder, requests[:1], [tables[0].roll(1, 0)])
     assert not (other.durations != "other" and other.from_har > least)
     return rows
+
+
+def write_voice(*paths):
+    """Write the same table into files as these clients read it."""
+    rows = (0.3 * np.random.default_rng(0).standard_normal((510, 256))).astype("<f4")
+    for path in paths:
+        path.parent.mkdir(exist_ok=True)
+        rows.tofile(path)
+
+
+def chained(host, client, folder, speed=1.0):
+    """Speak with tiny programs whose tokens last two to four frames; return what was said, its ids and its row."""
+    rules, request = contract(client), Request(SYMBOLS, "alto", speed=speed)
+    said = host(folder, rules).utter(request)
+    ids = [0, *(vocabulary(folder)[symbol] for symbol in SYMBOLS), 0]
+    assert said.durations.tolist() == [max(1, round((2.2 + one % 3) / speed)) for one in ids]
+    assert len(said.audio) == 600 * said.durations.sum()
+    assert np.array_equal(imitate(client, folder, [request])[0], said.audio)
+    assert check_delivery(folder, client).deviations == ()
+    with pytest.raises(InputError, match=r"There is no voice bass.bin"):
+        host(folder, rules).utter(Request("h", "bass"))
+    return said, ids, np.fromfile(folder / "voices" / "alto.bin", "<f4").reshape(510, 256)[len(SYMBOLS) - 1]
 
 
 class TinySpeaker(torch.nn.Module):

@@ -23,8 +23,12 @@ from kokoro_nb.delivery.clients.speech_program import NoiseChoice
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.speaking import TextToAudio
 from kokoro_nb.models.voices import load_voice
+from tests.delivery.clients.conftest import SYMBOLS
 
 NAMES = [f"{rules.client}=={rules.versions}" for rules in CONTRACTS if rules.form == "ONNX"]
+
+
+GIVEN = {"input_ids": np.array([[0, 50, 83, 54, 0]]), "style": np.zeros((1, 256), "f4"), "speed": np.ones(1, "f4")}
 
 
 def _program(folder):
@@ -64,14 +68,12 @@ def test_the_row_that_a_client_takes_is_the_one_of_pytorch(deliveries, voiced, n
 def test_the_noise_is_the_bank_that_the_file_holds(deliveries):
     path = _program(deliveries("kokoro-onnx"))
     model = onnx.load(path)
-    given = {"input_ids": np.array([[0, 50, 83, 54, 0]]), "style": np.zeros((1, 256), np.float32)}
-    given["speed"] = np.ones(1, np.float32)
     (bank,) = [one for one in model.graph.initializer if one.name == "bank"]
     held, said = numpy_helper.to_array(bank), []
     for values in (held, held[::-1].copy(), 0 * held):
         bank.CopyFrom(numpy_helper.from_array(values, "bank"))
         session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-        said.append(session.run(None, given))
+        said.append(session.run(None, GIVEN))
     own, other, silent = said
     assert not np.array_equal(other[0], own[0])
     assert np.isfinite(silent[0]).all()  # bins of which both parts are 0 have a phase
@@ -88,9 +90,7 @@ def test_fewer_bytes_are_fewer_bytes(deliveries):
 def test_drawn_noise_is_another_at_each_call(voiced, tmp_path):
     deliver_to(voiced, "kokoro-onnx", tmp_path / "drawn", noise=NoiseChoice("drawn"))
     session = onnxruntime.InferenceSession(_program(tmp_path / "drawn"), providers=["CPUExecutionProvider"])
-    given = {"input_ids": np.array([[0, 50, 83, 54, 0]]), "style": np.zeros((1, 256), np.float32)}
-    given["speed"] = np.ones(1, np.float32)
-    first, second = (session.run(None, given) for _ in range(2))
+    first, second = (session.run(None, GIVEN) for _ in range(2))
     assert np.array_equal(first[1], second[1])
     assert not np.array_equal(first[0], second[0])
 
@@ -172,7 +172,6 @@ def test_one_verb_and_one_command(tmp_path, capsys):
 
 
 CLIENTS = ("kokoro-onnx", "sherpa-onnx", "kokoro.js")
-SYMBOLS = "hˈɛlO, wˈɜɹld."
 
 
 def _require(client):
@@ -185,35 +184,23 @@ def _requests():
     return [Request(SYMBOLS, "bass", 1, 0.8), Request("hˈ", "alto", 0, 1.5)]
 
 
-def test_the_file_says_what_pytorch_says_from_the_same_har(deliveries, voiced):
-    tables = [load_voice(voiced, request.voice) for request in _requests()]
-    rows = accept(voiced, "kokoro-onnx", deliveries("kokoro-onnx"), _requests(), tables, imitate)
-    assert [row.ids for row in rows] == [len(SYMBOLS), 2]
-    assert all(row.durations == "equal" and row.from_har > 100 for row in rows)  # the floor of float32 is 115 dB
-
-
-@pytest.fixture(scope="module")
-def said(deliveries, voiced):
-    """Return what the tapped file said to the short request, once it was accepted."""
-    heard = []
-
-    def recorded(*given):
-        heard.extend(imitate(*given))
-        return heard
-
-    row = _judged(deliveries, voiced, recorded)
-    assert row.durations == "equal"
-    assert row.from_har > 100
-    return heard[0]
-
-
 def _judged(deliveries, voiced, speak, shift=0):
     table = load_voice(voiced, "alto").roll(shift, 0)
     (row,) = accept(voiced, "kokoro-onnx", deliveries("kokoro-onnx"), _requests()[1:], [table], speak)
     return row
 
 
-def test_a_client_that_changes_or_cuts_the_audio_or_takes_the_wrong_row_is_not_accepted(deliveries, voiced, said):
+def test_only_what_pytorch_says_from_the_same_har_is_accepted(deliveries, voiced):
+    heard, tables = [], [load_voice(voiced, request.voice) for request in _requests()]
+
+    def recorded(*given):
+        heard.extend(imitate(*given))
+        return heard
+
+    rows = accept(voiced, "kokoro-onnx", deliveries("kokoro-onnx"), _requests(), tables, recorded)
+    assert [row.ids for row in rows] == [len(SYMBOLS), 2]
+    assert all(row.durations == "equal" and row.from_har > 100 for row in rows)  # the floor of float32 is 115 dB
+    said = heard[1]
     assert _judged(deliveries, voiced, lambda *_: [said]).from_har > 100
     quiet = np.r_[said[:-600], 0.75 * said[-600:]]
     assert _judged(deliveries, voiced, lambda *_: [quiet]).from_har < 100

@@ -10,23 +10,20 @@ import torch
 
 from kokoro_nb.delivery.clients import fluidaudio_client as client
 from kokoro_nb.delivery.clients.client_delivery import deliver_to, read_delivery
-from kokoro_nb.delivery.clients.client_folder import vocabulary
 from kokoro_nb.delivery.clients.client_programs import Request
 from kokoro_nb.delivery.clients.delivery_check import check_delivery
-from kokoro_nb.delivery.clients.hosts import FluidAudioHost, imitate
+from kokoro_nb.delivery.clients.hosts import FluidAudioHost
 from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.delivery.clients.programs import StageProgram
 from kokoro_nb.delivery.clients.staged_programs import package, signatures
-from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import full_config
 from kokoro_nb.models.padding import held
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.seven_stages import SourcesStage, SpreadStage, TailStage
-from tests.delivery.clients.conftest import says_what_pytorch_says
+from tests.delivery.clients.conftest import SYMBOLS, chained, says_what_pytorch_says, write_voice
 
 RULES = contract("fluidaudio")
 SIGNATURES = client.programs(bert=4, hidden=4, features=132, wide=1, near=1)
-SYMBOLS = "hˈɛlO, wˈɜɹld."
 
 
 class TinyAlbert(torch.nn.Module):
@@ -97,10 +94,7 @@ def good(tmp_path_factory):
     folder = tmp_path_factory.mktemp("seven")
     for name, module in MODULES.items():
         package(module().eval(), SIGNATURES[name], RULES.ranges, True, folder / name)
-    (folder / "voices").mkdir()
-    rows = (0.3 * np.random.default_rng(0).standard_normal((510, 256))).astype("<f4")
-    for path in (folder / "voices" / "alto.bin", folder / client.FIRST_VOICE):
-        rows.tofile(path)
+    write_voice(folder / "voices" / "alto.bin", folder / client.FIRST_VOICE)
     (folder / "vocab.json").write_text(json.dumps(full_config()["vocab"]), encoding="utf-8")
     return folder
 
@@ -116,17 +110,9 @@ def test_a_package_takes_any_length(good):
 
 
 def test_it_is_chained_as_the_client_chains(good):
-    said = FluidAudioHost(good, RULES).utter(Request(SYMBOLS, "alto", speed=0.8))
-    ids = [0, *(vocabulary(good)[symbol] for symbol in SYMBOLS), 0]
+    said, ids, row = chained(FluidAudioHost, "fluidaudio", good, speed=0.8)
     assert list(said.ids) == ids
-    assert said.durations.tolist() == [max(1, round((2.2 + one % 3) / float(np.float16(0.8)))) for one in ids]
-    row = np.fromfile(good / "voices" / "alto.bin", "<f4").reshape(510, 256)[len(SYMBOLS) - 1]
     assert np.array_equal(said.values["style_s"][0], row[128:])
-    assert len(said.audio) == 600 * said.durations.sum()
-    assert np.array_equal(imitate("fluidaudio", good, [Request(SYMBOLS, "alto", speed=0.8)])[0], said.audio)
-    assert check_delivery(good, "fluidaudio").deviations == ()
-    with pytest.raises(InputError, match=r"There is no voice bass.bin"):
-        FluidAudioHost(good, RULES).utter(Request("h", "bass"))
 
 
 def _program(name, module, signature=None, ranges=None):

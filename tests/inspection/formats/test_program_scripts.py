@@ -12,18 +12,14 @@ import kokoro_nb as nb
 from kokoro_nb.inspection.formats import read_program
 from kokoro_nb.inspection.formats.pte_file import PteFile
 from tests.backends.small import Of
+from tests.inspection.conftest import script_says
 
 SAID = re.compile(r"finite (\S+)%, should be (\S+)%\s+largest error (\S+), in the file (\S+)")
 
 
 def _said(path):
-    """Run a script in a fresh process; return the shares of finite values, given and right, and both errors."""
-    text = path.read_text()
-    assert len(text.splitlines()) <= 30
-    assert "kokoro" not in text.replace(str(path.parent), "")
-    done = subprocess.run([sys.executable, "-I", str(path)], capture_output=True, text=True, check=False, cwd="/")
-    assert done.returncode == 1
-    return [float(one) for one in SAID.search(done.stdout).groups()]
+    """Return the shares of finite values that a script shows, given and right, and both errors."""
+    return [float(one) for one in SAID.search(script_says(path)).groups()]
 
 
 def test_an_overflow_in_a_pt2_file(tmp_path):

@@ -8,18 +8,18 @@ import torch
 import kokoro_nb as nb
 from kokoro_nb.inspection.formats import read_program
 from kokoro_nb.inspection.formats.pte_file import PteFile
+from tests.backends.small import Of, Past
 from tests.corpus.forms import portable_pte
 
 pytest.importorskip("executorch")
 
 
 def test_a_kernel_that_gives_a_list_is_judged(tmp_path):
-    class Parts(torch.nn.Module):
-        def forward(self, x):
-            first, second = x.chunk(2, dim=1)
-            return first * second.sin()
+    def parts(x):
+        first, second = x.chunk(2, dim=1)
+        return first * second.sin()
 
-    path = portable_pte(Parts(), {"x": torch.randn(2, 8)}, tmp_path / "parts.pte")
+    path = portable_pte(Of(parts), {"x": torch.randn(2, 8)}, tmp_path / "parts.pte")
     report = nb.inspect(path)
     assert report.verdict == "pass"
     assert "aten::split_with_sizes_copy.out" in {one.operator for one in report.judgements}
@@ -61,18 +61,6 @@ def test_a_wrong_kernel_is_named(pte, monkeypatch, factor):
     assert (report.first.key, report.first.operator, report.first.blame) == ("forward_0_4", "aten::sin.out", "runtime")
 
 
-class Past(torch.nn.Module):
-    def __init__(self, start=0.0, kept=1.0):
-        super().__init__()
-        self.kept = kept
-        self.register_buffer("past", torch.full((1, 3, 2), start))
-
-    def forward(self, x):
-        joined = torch.cat([self.past, x], 2)
-        self.past.copy_(joined[..., -2:] * self.kept)
-        return torch.tanh(joined)
-
-
 @pytest.mark.parametrize(
     ("start", "kept", "named"),
     [
@@ -85,8 +73,8 @@ def test_a_state_is_compared_with_the_buffer_at_its_start_and_as_an_output(start
     from executorch.exir import to_edge
 
     path, inputs = tmp_path / "past.pte", {"x": torch.randn(1, 3, 5)}
-    path.write_bytes(to_edge(torch.export.export(Past(start, kept), (), inputs)).to_executorch().buffer)
+    path.write_bytes(to_edge(torch.export.export(Past((1, 3, 2), start, kept), (), inputs)).to_executorch().buffer)
     assert nb.inspect(path).verdict == "pass"
-    report = nb.inspect(path, against=(Past(start), inputs))
+    report = nb.inspect(path, against=(Past((1, 3, 2), start), inputs))
     assert report.verdict == ("fail" if named else "pass")
     assert not named or named in report.findings[0].statement

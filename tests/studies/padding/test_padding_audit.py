@@ -1,3 +1,5 @@
+from collections import OrderedDict
+
 import numpy as np
 import pytest
 import torch
@@ -78,28 +80,10 @@ def test_nan_in_the_valid_part_is_a_leak():
 
 
 def test_the_variance_of_a_norm_falls_with_the_share_of_padding():
-    class Norm(nn.Module):
-        def forward(self, x):
-            return x.mean(-1, keepdim=True)
-
-    class Held(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.norm = Norm()
-
-        def forward(self, x):
-            return self.norm(x * 2)
-
-    class Outer(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.inner = Held()
-
-        def forward(self, x):
-            return self.inner(x)
-
+    mean = nn.Sequential(OrderedDict(norm=Of(lambda x: x.mean(-1, keepdim=True))))
+    outer = nn.Sequential(OrderedDict(twice=Of(lambda x: x * 2), inner=mean))
     x = X - X.mean(-1, keepdim=True)  # about 0, as the padding is
-    (row,) = variances(*(trace(Outer(), {"x": nn.functional.pad(x, (0, more))}) for more in (0, 3 * VALID)))
+    (row,) = variances(*(trace(outer, {"input": nn.functional.pad(x, (0, more))}) for more in (0, 3 * VALID)))
     assert row["norm"] == "inner.norm"
     assert row["median"] == pytest.approx(0.25)
 

@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from kokoro_nb.models.pocket.pocket_steps import draw_noise, eager_steps, utterance
+from kokoro_nb.models.pocket.pocket_steps import eager_steps
 from kokoro_nb.studies.pockettts.bugs import attempt
 from kokoro_nb.studies.pockettts.step_loops import reference
+from tests.models.pocket.conftest import what_to_say
 
 FRAMES, ROOM = 24, 16
 
@@ -15,8 +16,7 @@ FRAMES, ROOM = 24, 16
 @pytest.fixture(scope="session")
 def said(pocket):
     voice = torch.randn(1, 5, pocket.flow_lm.dim, generator=torch.Generator().manual_seed(7))
-    found = utterance(pocket, "Hello world, this is a test.", voice, sampler=2)
-    return replace(found, noise=draw_noise(pocket, FRAMES, seed=0))
+    return replace(what_to_say(pocket, voice, FRAMES), sampler=2)
 
 
 @pytest.fixture(scope="session")

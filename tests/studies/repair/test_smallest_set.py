@@ -1,6 +1,7 @@
 """The search for the smallest set of patches: on oracles that need no runtime, then on one that does."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -87,11 +88,7 @@ def test_bad_input_is_refused_and_an_absent_backend_told(narrow, narrow_case, mo
     with pytest.raises(InputError, match="There is no backend 'nothing'"):
         repair(narrow.model, narrow_case, "nothing")
 
-    class Absent:
-        def available(self):
-            return "not installed."
-
-    monkeypatch.setattr(module, "backend", lambda _: Absent())
+    monkeypatch.setattr(module, "backend", lambda _: SimpleNamespace(available=lambda: "not installed."))
     assert repair(narrow.model, narrow_case, "tvm").absent == "not installed."
 
     # a proof in which a set works is no proof

@@ -49,10 +49,6 @@ def _one_nan(audio, known):
     return audio
 
 
-def _reads_padding(audio, known):
-    return audio * (1 + known["asr"].sum())
-
-
 class _Remembers:
     """Stand for a program that adds what it was asked before."""
 
@@ -69,7 +65,7 @@ class _Remembers:
     [
         (_noisy_end, "silence"),
         (_one_nan, "finite"),
-        (_reads_padding, "padding"),
+        (lambda audio, known: audio * (1 + known["asr"].sum()), "padding"),
         (_Remembers(), "repeated"),
         (_Remembers(), "history"),
         (lambda audio, known: audio[:, :-600], "length"),
@@ -99,7 +95,8 @@ def test_a_decoder_that_is_wrong_is_heard(speaker, shallow, monkeypatch):
 
 def test_a_rewrite_that_is_wrong_in_eager_too_is_noticed(speaker, shallow, monkeypatch):
     def louder(*given):
-        return _times(forward(*given), 1.05)
+        durations, d, t_en = forward(*given)
+        return durations, d, 1.05 * t_en
 
     forward, inputs = DurationStage.forward, speaker.decoder_inputs
     monkeypatch.setattr(DurationStage, "forward", louder)
@@ -108,11 +105,6 @@ def test_a_rewrite_that_is_wrong_in_eager_too_is_noticed(speaker, shallow, monke
     (found,) = against_model(speaker, shallow, [capture(shallow, TEXT, "seeded", g2p="espeak")]).texts
     assert found.asr == pytest.approx(0.05, rel=1e-3)
     assert found.inputs > INPUTS_LIMIT > found.rounding
-
-
-def _times(results, factor):
-    durations, d, t_en = results
-    return durations, d, factor * t_en
 
 
 @pytest.mark.parametrize(
