@@ -25,10 +25,13 @@ RANDOM = (
 HELD = {BFLOAT16: "float32", "complex64": "float32", "complex128": "float64"}
 
 
-def drawn_once(backend: str, operator: Operator) -> Culprit:
-    """Return an operator that draws numbers as a culprit: two calls gave the same."""
+def drawn(backend: str, operator: Operator, anew: bool) -> Culprit:
+    """Return an operator that draws numbers as a culprit: `anew` in each call, or the same in two."""
     text = "every call gives the same numbers, which are not those of PyTorch"
-    cause = Mechanism("baked-in random numbers", "random numbers drawn at export, or left out", (text,))
+    words = "random numbers drawn at export, or left out"
+    if anew:
+        text, words = "every call drops other numbers", "a dropout that is left on: the module is in training mode"
+    cause = Mechanism("baked-in random numbers", words, (text,))
     return wrong_at(Tap(operator, describe(np.empty(0, operator.dtype))), backend, (cause,), channels=text)
 
 

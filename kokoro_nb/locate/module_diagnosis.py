@@ -12,7 +12,7 @@ from kokoro_nb.locate.culprit import Culprit, Mechanism, Name, with_known_defect
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.interface_faults import (
     RANDOM,
-    drawn_once,
+    drawn,
     held_dtypes,
     lost_start,
     lost_state,
@@ -49,8 +49,10 @@ def traced_diagnosis(subject: Subject, found: Investigation, why: str = "") -> D
         culprits = with_effects(culprits, ErrorPropagation(_meaning(found), found.reference.inputs, errors, limits))
     every = (*culprits, *(placed(subject, one) for one in lossy))
     draws = [one for one in _meaning(found).operators if one.kind in RANDOM]
-    if draws and not every and output.verdict == "fail" and not found.history.depends:
-        every = tuple(placed(subject, drawn_once(found.backend, one)) for one in draws)
+    if draws and not every and output.verdict == "fail":
+        anew = found.history.depends  # noise differs from run to run, and rightly so; a dropout does not belong there
+        chosen = [one for one in draws if "dropout" in one.kind] if anew else draws
+        every = tuple(placed(subject, drawn(found.backend, one, anew)) for one in chosen)
     if output.form and not every:
         every = tuple(placed(subject, one) for one in retyped(found))
     lost = lost_state(found, limits) if output.verdict == "pass" and not every else ()

@@ -77,3 +77,20 @@ def test_a_runtime_that_rounds_small_values_away_is_to_blame_and_not_the_dtype()
     assert "onnxruntime computes sigmoid less exactly than PyTorch does in float32" in str(first.mechanism)
     assert ":sigmoid" in found.statement
     assert "holds too few bits" not in first.mechanism.statement
+
+
+def test_a_tie_that_float64_decides_otherwise_is_no_fault_of_the_runtime():
+    x = {"x": torch.randn(1, 4, 24, generator=torch.Generator().manual_seed(0))}
+    module = Of(lambda x: torch.nn.functional.interpolate(x.tanh(), size=37, mode="nearest-exact"))
+    found = nb.diagnose(module, x, "onnxruntime")
+    assert (found.verdict, found.culprits) == ("pass", ()), found.statement
+
+
+@pytest.mark.parametrize("name", ["executorch-portable", "onnxruntime"])
+def test_a_dropout_that_is_left_on_is_named_whether_or_not_the_runtime_draws_anew(name):
+    present(name)
+    module = Of(lambda x: torch.nn.functional.dropout(x.tanh(), 0.3, training=True))
+    found = nb.diagnose(module, {"x": torch.linspace(-2, 2, 32)[None]}, name)
+    assert found.exit_status == 1, found.statement
+    assert "dropout" in found.first.tap.operator.kind
+    assert found.first.mechanism.name == "baked-in random numbers"
