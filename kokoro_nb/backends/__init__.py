@@ -50,15 +50,23 @@ _LISTED: tuple[tuple[Backend, str], ...] = (
     (Qnn("onnxruntime-qnn"), "Qualcomm's NPU, on its simulator; outputs only"),
     (Tvm("tvm"), "TVM's own pipeline for this processor, which joins operators; outputs only"),
     (Tvm("tvm-unfused", fused=False), "tvm.compile's default, which joins no operators; every operator can be traced"),
-    (
-        TvmScheduled("tvm-scheduled"),
-        "TVM with joined operators, its loops reordered by kokoro_nb for speed; outputs only",
-    ),
+    (TvmScheduled("tvm-scheduled"), "TVM, operators joined and loops reordered by kokoro_nb for speed; outputs only"),
 )
 
-BACKENDS: dict[str, Backend] = {backend.name: backend for backend, _ in _LISTED}
 _SPELLED_OUT = {"coreml-float16": "coreml", "coreml-reference-float16": "coreml-reference"}  # with their precision
 PURPOSES: dict[str, str] = {backend.name: purpose for backend, purpose in _LISTED}  # what each is for
+
+
+class _Backends(dict[str, Backend]):
+    """Backends by name; of a name that is none it says so in an InputError."""
+
+    def __missing__(self, name: str) -> Backend:
+        if name not in _SPELLED_OUT:
+            raise InputError(f"There is no backend '{name}'; the backends are {', '.join(self)}.")
+        return self[_SPELLED_OUT[name]]
+
+
+BACKENDS = _Backends({backend.name: backend for backend, _ in _LISTED})
 
 
 def backend(name: str) -> Backend:
@@ -69,7 +77,4 @@ def backend(name: str) -> Backend:
     InputError
         If there is none of that name.
     """
-    name = _SPELLED_OUT.get(name, name)
-    if name not in BACKENDS:
-        raise InputError(f"There is no backend '{name}'; the backends are {', '.join(BACKENDS)}.")
     return BACKENDS[name]

@@ -34,3 +34,39 @@ def test_a_channel_with_the_other_sign_is_named_though_its_elements_are_as_large
     report = nb.inspect(linear("b.onnx", turned, "other"), against=linear("a.onnx"))
     assert (report.first.key, report.first.kind, report.first.blame) == (f"other/{turned}", "structure", "file")
     assert "16 of 256 values differ" in report.first.statement
+
+
+SPEAKER = (("Gather", "table who", "s"), ("Tanh", "x", "t"), ("Add", "s t", "y"))
+MASK = (("Where", "mask x low", "m"), ("Softmax", "m", "p"), ("Add", "p x", "y"))
+TWO = (("Sin", "x", "y"), ("Cos", "x", "z"))
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "key", "words"),
+    [
+        (SPEAKER, (("Gather", "table zero", "s"), *SPEAKER[1:]), "Gather s", "'zero' stands where a value is read"),
+        (TWO, (("Cos", "x", "y"), ("Sin", "x", "z")), "Cos y", "it gives the output 'z' there, which is another"),
+        (MASK, (("Softmax", "x", "p"), *MASK[2:]), "Softmax p", ""),
+        ((("Tanh", "x", "y"),), (("Dropout", "x half on", "d"), ("Tanh", "d", "y")), "Dropout d", "draws at random"),
+        ((("Clip", "x low far", "y"),), (("Clip", "x low", "y"),), "", "it has no constant like 'far' there"),
+    ],
+    ids=["baked", "outputs", "mask", "dropout", "bound"],
+)
+def test_what_the_other_file_has_otherwise_is_said(save, node, right, wrong, key, words):
+    constants = {"table": WEIGHTS[:4, :12], "zero": np.int64([0]), "low": np.float32(-9), "far": np.float32(1e3)}
+    constants |= {"half": np.float32(0.5), "on": np.array(True)}
+
+    def written(name, steps):
+        nodes = [node(kind, read.split(), [made], name=f"{kind} {made}") for kind, read, made in steps]
+        read = {one for step in steps for one in step[1].split()}
+        shapes = {"x": [6, 12]} | ({"who": [1]} if right is SPEAKER else {"mask": [6, 12]} if right is MASK else {})
+        ends = ["y", "z"] if right is TWO else ["y"]
+        held = {one: array for one, array in constants.items() if one in read}
+        return save(nodes, shapes, ends, held, name=name, who=7, mask=9)
+
+    inputs = {"x": WEIGHTS[:6, :12]} | ({"who": np.int64([2])} if right is SPEAKER else {})
+    inputs |= {"mask": np.ones((6, 12), bool)} if right is MASK else {}
+    assert nb.inspect(written("same.onnx", right), inputs, written("right.onnx", right)).findings == ()
+    found = nb.inspect(written("wrong.onnx", wrong), inputs, written("right.onnx", right))
+    assert (found.first.key if key else found.findings) == (key or ())
+    assert words in (found.first.statement if key else " ".join(found.notes))
