@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 import torch
+from torch.fx.node import map_arg
 
 from kokoro_nb.backends.called_operators import arguments_by_name
 from kokoro_nb.torch_private import schema
@@ -100,8 +101,6 @@ class FaultSite:
 
 def evaluated(target: Any, args: Any, kwargs: Any) -> Any:
     """Return the stand-in of what an operator gives on nodes."""
-    from torch.fx.node import map_arg
-
     values, named = map_arg((tuple(args), dict(kwargs)), lambda node: node.meta["val"])
     with torch.no_grad():
         return target(*values, **named)
