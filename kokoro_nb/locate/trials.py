@@ -74,12 +74,8 @@ def float32_region(operators: Sequence[Operator], names: Collection[str]) -> tup
     What is kept in float32 has to be read in float32, directly or through views, and has to stay it on the way from one
     to the next: a copy between them in float16 would round again.
     """
-    kept, passing = set(names), set(names)
-    for operator in operators:
-        if passing.intersection(operator.inputs):
-            kept.add(operator.name)
-            if operator.kind in VIEWS:
-                passing.add(operator.name)
+    passing = with_readers([one for one in operators if one.kind in VIEWS], names)
+    kept = {*names, *(one.name for one in operators if passing.intersection(one.inputs))}
     between = with_readers(operators, kept) & with_sources(operators, kept)
     return tuple(operator.name for operator in operators if operator.name in between)
 
