@@ -23,8 +23,8 @@ from kokoro_nb.locate.verdicts import wrong_operator
 from kokoro_nb.traces.trace import CONSTANT, INPUT, Tap, Trace
 
 SAME = 1e-6  # of the peak: float64 has 1e-16, and rewritings sum in other orders
+MOST, LOUD = 0.9, 1e-3  # share of the elements, and of the peak, by which a factor is recognised
 PADDED: Name = "padding leaking through statistics"
-MOVED: tuple[Name, ...] = ("changed scale", "changed layout or shift")
 PARTED = 1e-5  # of the peak of an output: what float32 could not show
 
 
@@ -90,15 +90,15 @@ def _culprit(parted: list[Tap], right: Trace, own: Trace, candidate: Exported, b
     values, theirs = _values(own), _values(right)
     evidence = Evidence(error, {one: values[one] for one in tap.operator.inputs if one in values})
     rules = mechanisms(evidence)  # what is computed goes before what the shapes say, and before what is read
-    padded, moved = (tuple(one for one in rules if one.name in names) for names in ((PADDED,), MOVED))
-    others = (one for one in rules if one not in (*padded, *moved))
+    padded, shifted = (tuple(one for one in rules if one.name == name) for name in (PADDED, "changed layout or shift"))
+    others = (one for one in rules if one not in (*padded, *shifted))
     reading = []
     for mine, other in zip(tap.operator.inputs, twin.operator.inputs, strict=False):
         given_there = [name for name, one in theirs.items() if mine in values and _same(values[mine], one)]
         if tap.op == twin.op and other in theirs and given_there and other not in given_there:
             text = f"it reads what is {given_there[0]} in the reference, which reads {other} there"
             reading.append(Mechanism("operator lowered as another", "another value is read", (text,), explained=1.0))
-    causes = (*padded, *_structural(tap, twin, right, own), *moved, *reading, *others)
+    causes = (*padded, *_structural(tap, twin, right, own), *_factor(given, expected), *shifted, *reading, *others)
     about = {"candidates": candidates, "mechanisms": causes, "source": source}
     return wrong_operator(evidence, backend, tap=tap, ratio=None, **about)
 
@@ -156,6 +156,19 @@ def _structural(tap: Tap, twin: Tap, right: Trace, own: Trace) -> Iterator[Mecha
     if lost and constants:
         text = f"the reference takes {', '.join(lost)} as an input, and here {constants[0]} stands in its place"
         yield Mechanism("changed constant", "a constant in the place of an input", (text,), explained=1.0)
+
+
+def _factor(given: np.ndarray, expected: np.ndarray) -> Iterator[Mechanism]:
+    """Yield a factor that nine elements of ten agree with: the ends of a signal may have their own."""
+    peak = peak_of(expected)
+    loud = np.abs(expected) > LOUD * peak
+    if given.dtype.kind != "f" or not given.ndim or not loud.any() or not np.isfinite([given, expected]).all():
+        return
+    factor = float(np.median(given[loud] / expected[loud]))
+    share = float(np.mean(np.abs(given - factor * expected) <= LOUD * np.abs(factor) * peak))
+    if share >= MOST and abs(factor - 1) > LOUD:
+        text = f"{100 * share:.3g} % of its result is {factor:.6g} times the right value"
+        yield Mechanism("changed scale", f"a factor of {factor:.4g}", (text,), explained=share)
 
 
 def _parted(own: Trace, right: Trace) -> list[Tap]:
