@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 import torch
+from torch.fx.node import map_arg
 
 from kokoro_nb.backends.called_operators import arguments_by_name
 from kokoro_nb.torch_private import schema
@@ -100,8 +101,6 @@ class FaultSite:
 
 def evaluated(target: Any, args: Any, kwargs: Any) -> Any:
     """Return the stand-in of what an operator gives on nodes."""
-    from torch.fx.node import map_arg
-
     values, named = map_arg((tuple(args), dict(kwargs)), lambda node: node.meta["val"])
     with torch.no_grad():
         return target(*values, **named)
@@ -192,11 +191,6 @@ def adds_epsilon(site: FaultSite) -> bool:
     return site.value.is_floating_point() and 0 < number <= SMALL
 
 
-def has_bias(site: FaultSite) -> bool:
-    """Return whether the operator adds a bias."""
-    return "weight" in site.arguments and site.arguments.get("bias") is not None
-
-
 def dropped_bias(site: FaultSite) -> None:
     """Leave the bias out."""
     site.call(bias=None)
@@ -205,7 +199,7 @@ def dropped_bias(site: FaultSite) -> None:
 _OWN = (
     *(FaultKind(one, is_float) for one in (nan_channel, zeroed_channel, sign_flip, scaled, half_rounding)),
     FaultKind(wrong_epsilon, lambda site: adds_epsilon(site) or isinstance(site.arguments.get("eps"), float)),
-    FaultKind(dropped_bias, has_bias),
+    FaultKind(dropped_bias, lambda site: "weight" in site.arguments and site.arguments.get("bias") is not None),
 )
 
 KINDS: dict[str, FaultKind] = {kind.apply.__name__: kind for kind in _OWN}

@@ -2,7 +2,7 @@
 
 import copy
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from random import Random
@@ -15,7 +15,7 @@ from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.errors import InputError
 from kokoro_nb.faults.kinds import KINDS, FaultSite
-from kokoro_nb.traces.trace import INPUT, Operator
+from kokoro_nb.traces.trace import INPUT, with_readers
 
 _SPEC = re.compile(r"(?P<kind>\w+)(?:/(?P<seed>\d+))?@(?P<operator>.+)", re.DOTALL)
 
@@ -155,7 +155,9 @@ def possible(specification: Specification, kinds: Iterable[str] = tuple(KINDS)) 
         computes it beforehand, and there is no such operator in what it writes.
     """
     nodes = specification.results(specification.program.graph.nodes)
-    sites = {name: FaultSite(specification.program, nodes[name]) for name in _on_inputs(specification.operators)}
+    after = with_readers(specification.operators, [f"{INPUT}{name}" for name in specification.inputs])
+    names = (one.name for one in specification.operators if one.name in after)
+    sites = {name: FaultSite(specification.program, nodes[name]) for name in names}
     return {kind: tuple(name for name, site in sites.items() if KINDS[kind].fits(site)) for kind in kinds}
 
 
@@ -181,12 +183,3 @@ def generate(
     if len(found) < number:
         raise InputError(f"There are {len(found)} such faults in the program, not {number}; allow more kinds.")
     return found[:number]
-
-
-def _on_inputs(operators: Sequence[Operator]) -> list[str]:
-    """Return the names of the operators whose result depends on an input."""
-    found: set[str] = set()
-    for operator in operators:
-        if any(source.startswith(INPUT) or source in found for source in operator.inputs):
-            found.add(operator.name)
-    return [operator.name for operator in operators if operator.name in found]

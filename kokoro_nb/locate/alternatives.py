@@ -5,7 +5,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
 
+from kokoro_nb.locate.forms import axes_of, with_last
 from kokoro_nb.torch_private import schema
 
 Alternative = tuple[str, Callable[..., Any]]  # in words, and what it gives of the arguments by name; None: not of these
@@ -17,12 +19,6 @@ def _single(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, other=None, **_: function(*(np.float32(one) for one in (self, other) if one is not None))
 
 
-def _erf(x: np.ndarray) -> np.ndarray:
-    import torch
-
-    return torch.erf(torch.from_numpy(x)).numpy()
-
-
 def _rounded(function: Callable[..., Any]) -> Alternative:
     """Return a function of whole numbers and a fraction as one of the whole part of that fraction."""
 
@@ -31,6 +27,11 @@ def _rounded(function: Callable[..., Any]) -> Alternative:
         return function(self, int(other)) if known else None
 
     return "the same of the number rounded to the tensor's integer dtype", compute
+
+
+def _instead(function: Callable[..., Any]) -> Alternative:
+    """Return another function of two operands."""
+    return function.__name__, lambda self, other, **_: function(self, other)
 
 
 def _mask_times(self: np.ndarray, other: Any, **_: Any) -> Any:
@@ -49,9 +50,8 @@ def _softplus(self: np.ndarray, beta: float, threshold: float, **_: Any) -> Any:
 
 def _in_turn(self: np.ndarray, dim: Any = None, keepdim: bool = False, **_: Any) -> Any:
     """Add what is summed one by one in float32."""
-    axes = [axis % self.ndim for axis in ([dim] if isinstance(dim, int) else dim or range(self.ndim))]
-    rest = [axis for axis in range(self.ndim) if axis not in axes]
-    rows = self.astype(np.float32).transpose(*rest, *sorted(axes)).reshape(*(self.shape[axis] for axis in rest), -1)
+    axes = axes_of(self, dim)
+    rows = with_last(torch.from_numpy(self).float(), axes).numpy()
     total = np.add.accumulate(rows, axis=-1)[..., -1]
     return np.expand_dims(total, axes) if keepdim else total
 
@@ -72,30 +72,14 @@ def _wrapped(self: np.ndarray, dim: int, **_: Any) -> Any:
     return np.cumsum(self, dim, dtype=np.int32) if self.dtype == np.int32 else None
 
 
-def _known(name: str, function: Callable[..., Any]) -> Alternative:
-    """Return a maximum or minimum over axes of all values but NaN."""
-
-    def compute(self: np.ndarray, dim: Any = None, keepdim: bool = False, **_: Any) -> Any:
-        return function(self, axis=tuple(dim) if dim else None, keepdims=keepdim)
-
-    return f"the {name} of all values but NaN", compute
-
-
 def _place(function: Callable[..., Any], self: np.ndarray, dim: int | None = None, keepdim: bool = False) -> Any:
     return function(self, axis=dim, keepdims=keepdim)
 
 
 def _resized(mode: str, input: np.ndarray, output_size: Any = None, scale_factors: Any = None, **given: Any) -> Any:
-    import torch
-
     sizes = output_size or [int(size * one) for size, one in zip(input.shape[2:], scale_factors, strict=True)]
     about = {"align_corners": given["align_corners"]} if "align_corners" in given else {}
     return torch.nn.functional.interpolate(torch.from_numpy(input), sizes, mode=mode, **about).numpy()
-
-
-def _compared(before: Callable[..., Any]) -> tuple[Alternative]:
-    words = "the choice of a comparison that NaN fails"
-    return ((words, lambda self, other, **_: np.where(before(self, other), self, other)),)
 
 
 def _scattered(one: Callable[[list[Any]], Any]) -> Callable[..., Any]:
@@ -110,16 +94,11 @@ def _scattered(one: Callable[[list[Any]], Any]) -> Callable[..., Any]:
     return compute
 
 
-COMPARISONS = (
-    *(("lt", np.less, np.less_equal), ("le", np.less_equal, np.less)),
-    *(("gt", np.greater, np.greater_equal), ("ge", np.greater_equal, np.greater)),
-)
 ROOT = np.sqrt(2 / np.pi)
 _FLOORED: Alternative = ("the floor of the rounded quotient", _single(lambda x, y: np.floor(x / y)))
 _ONE_BY_ONE = "a sum one by one in float32"
 ALTERNATIVES: dict[str, tuple[Alternative, ...]] = {
     "gelu": (
-        ("GELU by erf", lambda self, **_: 0.5 * self * (1 + _erf(self / np.sqrt(2)))),
         ("GELU by tanh", lambda self, **_: 0.5 * self * (1 + np.tanh(ROOT * (self + 0.044715 * self**3)))),
         ("GELU by sigmoid", lambda self, **_: self / (1 + np.exp(-1.702 * self))),
     ),
@@ -150,10 +129,10 @@ ALTERNATIVES: dict[str, tuple[Alternative, ...]] = {
         _FLOORED,
     ),
     "floor_divide": (_FLOORED,),
-    **{
-        kind: (_rounded(compare), (other.__name__, lambda self, other, compare=other, **_: compare(self, other)))
-        for kind, compare, other in COMPARISONS
-    },
+    "lt": (_rounded(np.less), _instead(np.less_equal)),
+    "le": (_rounded(np.less_equal), _instead(np.less)),
+    "gt": (_rounded(np.greater), _instead(np.greater_equal)),
+    "ge": (_rounded(np.greater_equal), _instead(np.greater)),
     "eq": (
         _rounded(np.equal),
         ("eq that NaN passes", lambda self, other, **_: (self == other) | np.isnan(self) & np.isnan(other)),
@@ -166,8 +145,6 @@ ALTERNATIVES: dict[str, tuple[Alternative, ...]] = {
     "log1p": (("log(1 + x)", _single(lambda x: np.log(1 + x))),),
     "expm1": (("exp(x) - 1", _single(lambda x: np.exp(x) - 1)),),
     "softplus": (("log(1 + exp(x))", _softplus),),
-    **dict.fromkeys(("max", "amax"), (_known("maximum", np.nanmax),)),
-    **dict.fromkeys(("min", "amin"), (_known("minimum", np.nanmin),)),
     "argmax": (("the place of the maximum of all values but NaN", partial(_place, np.nanargmax)),),
     "argmin": (("the place of the minimum of all values but NaN", partial(_place, np.nanargmin)),),
     "sign": (("the sign, and NaN of NaN", lambda self, **_: np.sign(self)),),
@@ -177,8 +154,6 @@ ALTERNATIVES: dict[str, tuple[Alternative, ...]] = {
         f"upsample_{mode}{axes}d": (("an interpolation by the sizes, not by the scale", partial(_resized, mode)),)
         for mode, axes in (("linear", 1), ("bilinear", 2), ("bicubic", 2), ("nearest", 1), ("nearest", 2))
     },
-    "maximum": _compared(np.greater),
-    "minimum": _compared(np.less),
     "scatter_reduce": (
         ("a scatter that keeps the last number alone", _scattered(lambda values: values[-1])),
         ("the sum", _scattered(sum)),
@@ -197,8 +172,6 @@ ALTERNATIVES: dict[str, tuple[Alternative, ...]] = {
 
 def other_calls(op: str, arguments: Mapping[str, Any]) -> Iterator[Alternative]:
     """Yield an operator with another value of one argument, and then one that is left out."""
-    import torch
-
     namespace, _, name = op.partition("[")[0].partition(".")
     stem, _, overload = name.partition(".")
     target = getattr(getattr(getattr(torch.ops, namespace), stem, None), overload or "default", None)
@@ -224,8 +197,6 @@ def _other_values(parameter: Any, value: Any, shape: tuple[int, ...]) -> list[An
 
 def _called(target: Any, changed: Mapping[str, Any], **given: Any) -> Any:
     """Return what an operator of PyTorch gives of arguments by name, arrays among them."""
-    import torch
-
     values = {**given, **changed}.items()
     result = target(**{name: torch.from_numpy(one) if isinstance(one, np.ndarray) else one for name, one in values})
     return result.numpy()

@@ -135,10 +135,8 @@ def _unseen(outputs: tuple[LocalError, ...]) -> str:
     floats = [one for one in outputs if one.dtype.startswith("float")]
     if not floats:
         return "Every output is right on these inputs; an error inside that reaches none is not seen."
-    # np.max keeps NaN
-    off, seen = (
-        float(np.max(each)) for each in zip(*((one.of_peak, one.bound_of_peak) for one in floats), strict=True)
-    )
+    off = float(np.max([one.of_peak for one in floats]))  # which keeps NaN
+    seen = float(np.max([one.bound_of_peak for one in floats]))
     return (
         f"No output differs from the operators in float64 by more than {off:.2g} of its peak on these inputs; an error "
         f"inside that moves none by more than {seen:.2g} of its peak, the rounding-error bound, would not be seen."

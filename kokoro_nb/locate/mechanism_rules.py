@@ -79,23 +79,9 @@ def branch_cut(evidence: Evidence) -> Mechanism | None:
     return Mechanism("branch cut of atan2", "atan2 on the branch cut", (text,), explained=whole)
 
 
-def zero_quotient(evidence: Evidence) -> Mechanism | None:
-    """atan2 of two zeros is 0, and NaN where it is written as the arctangent of their quotient."""
-    error, given = evidence.error, [value for value in evidence.inputs.values() if value.dtype.kind == "f"]
-    if evidence.kind != "atan2" or len(given) != 2 or any(one.shape != error.wrong.shape for one in given):
-        return None
-    lost = error.wrong & np.isnan(error.given)
-    zeros = (given[0] == 0) & (given[1] == 0)
-    if not lost.any() or not zeros[lost].all():
-        return None
-    share = float(lost.sum() / error.wrong.sum())
-    text = f"both arguments are 0 at each of {int(lost.sum())} elements that are NaN"
-    return Mechanism("division by zero", "atan2 written as a quotient, 0 / 0", (text,), explained=share)
-
-
 def zero_argument(evidence: Evidence) -> Mechanism | None:
-    """Division by zero, or the logarithm or inverse root of zero."""
-    if evidence.kind not in ("div", "reciprocal", "rsqrt", "log", "log2", "log10", "pow"):
+    """Division by zero, or the logarithm or inverse root of zero; atan2 may be written as a quotient."""
+    if evidence.kind not in ("div", "reciprocal", "rsqrt", "log", "log2", "log10", "pow", "atan2"):
         return None
     error = evidence.error
     bad = error.wrong & ~(np.isfinite(error.given) & np.isfinite(error.right))
@@ -147,9 +133,8 @@ def half_rounding(evidence: Evidence) -> Mechanism | None:
     error = evidence.error
     if error.given.dtype != np.float32 or not np.isfinite(error.given).all() or not error.wrong.any():
         return None
-    with np.errstate(over="ignore"):
-        kept = float(np.mean(error.given.astype(np.float16).astype(np.float32) == error.given))
-        anyway = float(np.mean(error.right.astype(np.float16) == error.right))
+    kept = float(np.mean(error.given.astype(np.float16).astype(np.float32) == error.given))
+    anyway = float(np.mean(error.right.astype(np.float16) == error.right))
     if kept < 1 or anyway > 0.5 or len(np.unique(error.given)) < 16:
         return None  # whole numbers are float16 numbers as well
     return Mechanism("too few bits", "a result rounded to float16", ("every element is a float16 number",))
@@ -241,8 +226,9 @@ def shifted(evidence: Evidence) -> Mechanism | None:
     """What was given is what is right, a few positions later or earlier along the last axis."""
     right, held = evidence.error.right, evidence.error.operator.dtype != "bool"
     for size in range(1, min(FARTHEST, right.shape[-1] // 8) + 1 if right.ndim and held else 0):
-        for step, inside in ((size, slice(size, None)), (-size, slice(None, -size))):  # what comes in is not known
-            words = "a shift by one, as of padding" if size == 1 else f"a shift by {size}, as of padding"
+        words = f"a shift by {'one' if size == 1 else size}, as of padding"
+        inside = slice(2 * size, -2 * size)  # what comes in is not known, nor what a window makes of the ends
+        for step in (size, -size):
             instead = np.roll(right, step, axis=-1)
             found = explained("changed layout or shift", words, evidence, instead, f"shifted by {step:+d}", inside)
             if found is not None:
@@ -289,7 +275,7 @@ def _finite_pairs(evidence: Evidence) -> Iterator[np.ndarray]:
 RULES: list[Callable[[Evidence], Mechanism | None]] = [  # of two that are as well supported the earlier goes first
     *(lowered_as_another, tensor_rules.before_the_start, tensor_rules.all_pairs),
     *(tensor_rules.one_pass_variance, tensor_rules.short_variance, overflow_of_exponential, branch_cut),
-    *(zero_quotient, zero_argument, half_range, squares_beyond_range, cancelled, half_rounding, swallowed_nan),
+    *(zero_argument, half_range, squares_beyond_range, cancelled, half_rounding, swallowed_nan),
     *(another_constant, quantised, turned_sign, scaled, shifted, offset, edge),
     *(tensor_rules.padded_statistics, tensor_rules.frozen_length),
 ]

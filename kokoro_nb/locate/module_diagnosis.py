@@ -135,11 +135,9 @@ def _concluded(
     if lossy:
         names = ", ".join(_name(one) for one in lossy[:3]) + (f" and {len(lossy) - 3} more" if len(lossy) > 3 else "")
         dtype = found.candidate[_name(lossy[0])].statistics.dtype
-        right = (
-            f"The operators that are wrong by themselves ({wrong}) explain little of it"
-            if wrong
-            else (f"Every operator is right for {dtype}")
-        )
+        right = f"Every operator is right for {dtype}"
+        if wrong:
+            right = f"The operators that are wrong by themselves ({wrong}) explain little of it"
         return "fail", (f"On {found.backend} {output}. {right}: the output cannot bear the rounding of {names}.")
     if output.verdict == "fail" and draws:
         return "unknown", (
@@ -214,23 +212,14 @@ def bisected_diagnosis(
     if together is not None and verdict != "fail":
         verdict = "fail"
         statement = f"On {subject.runtime.name} {', '.join(together.candidates)}: {together.mechanism}."
-    if output.verdict == "fail" and verdict == "pass" and culprits:
-        verdict, why_so = "fail", "; ".join(dict.fromkeys(one.mechanism.statement for one in culprits))
-        statement = f"On {subject.runtime.name} {output}: {why_so}."
-    elif output.verdict == "fail" and verdict == "pass":
-        verdict = "unknown"
-        statement = (
-            f"On {subject.runtime.name} {output}, and no part is wrong alone: try a backend that shows its operators."
-        )
+    if output.verdict == "fail" and verdict == "pass":
+        verdict = "fail" if culprits else "unknown"
+        unseen = ", and no part is wrong alone: try a backend that shows its operators"
+        why_so = ": " + "; ".join(dict.fromkeys(one.mechanism.statement for one in culprits)) if culprits else unseen
+        statement = f"On {subject.runtime.name} {output}{why_so}."
     said = subject.runtime.name, "bisection", why, verdict, culprits, statement
-    return Diagnosis(
-        *said,
-        output=output,
-        investigation=traced.investigation if traced else None,
-        bisection=found,
-        subject=subject,
-        outputs=outputs,
-    )
+    seen = traced.investigation if traced else None
+    return Diagnosis(*said, output=output, investigation=seen, bisection=found, subject=subject, outputs=outputs)
 
 
 def _hidden_rounding(

@@ -74,9 +74,8 @@ class OutputError:
         if np.isnan(self.of_peak):
             return f"'{self.output}' has {self.form}"
         limit = "" if np.isnan(self.limit) else f" (allowed are {self.limit:.3g} of the peak: {self.basis})"
-        return f"'{self.output}' is off by {self.of_peak:.3g} of its peak{limit}" + (
-            f", and has {self.form}" if self.form else ""
-        )
+        form = f", and has {self.form}" if self.form else ""
+        return f"'{self.output}' is off by {self.of_peak:.3g} of its peak{limit}{form}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain values, with units in the keys."""

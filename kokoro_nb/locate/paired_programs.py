@@ -16,14 +16,14 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.locate.culprit import Culprit, Mechanism, Name
 from kokoro_nb.locate.investigation import reference_trace
 from kokoro_nb.locate.local_error import LocalError, peak_of
-from kokoro_nb.locate.mechanism_rules import FARTHEST, mechanisms
+from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.output_error import OutputError, OutputLimit, worst_output
 from kokoro_nb.locate.rule_evidence import Evidence
 from kokoro_nb.locate.verdicts import wrong_operator
 from kokoro_nb.traces.trace import CONSTANT, INPUT, Tap, Trace
 
 SAME = 1e-6  # of the peak: float64 has 1e-16, and rewritings sum in other orders
-MOST, LOUD = 0.9, 1e-3  # share of the elements, and of the peak, by which a factor or a shift is recognised
+MOST, LOUD = 0.9, 1e-3  # share of the elements, and of the peak, by which a factor is recognised
 PADDED: Name = "padding leaking through statistics"
 PARTED = 1e-5  # of the peak of an output: what float32 could not show
 
@@ -89,16 +89,16 @@ def _culprit(parted: list[Tap], right: Trace, own: Trace, candidate: Exported, b
     error = LocalError(tap.operator, largest, peak_of(expected), float("inf"), wrong, double, exact, ())
     values, theirs = _values(own), _values(right)
     evidence = Evidence(error, {one: values[one] for one in tap.operator.inputs if one in values})
-    rules = mechanisms(evidence)
-    padded = tuple(one for one in rules if one.name == PADDED)  # computed, and so before what the shapes say
-    others = (one for one in rules if one not in padded)
+    rules = mechanisms(evidence)  # what is computed goes before what the shapes say, and before what is read
+    padded, shifted = (tuple(one for one in rules if one.name == name) for name in (PADDED, "changed layout or shift"))
+    others = (one for one in rules if one not in (*padded, *shifted))
     reading = []
     for mine, other in zip(tap.operator.inputs, twin.operator.inputs, strict=False):
         given_there = [name for name, one in theirs.items() if mine in values and _same(values[mine], one)]
         if tap.op == twin.op and other in theirs and given_there and other not in given_there:
             text = f"it reads what is {given_there[0]} in the reference, which reads {other} there"
             reading.append(Mechanism("operator lowered as another", "another value is read", (text,), explained=1.0))
-    causes = (*padded, *_structural(tap, twin, right, own), *_moved(given, expected), *reading, *others)
+    causes = (*padded, *_structural(tap, twin, right, own), *_factor(given, expected), *shifted, *reading, *others)
     about = {"candidates": candidates, "mechanisms": causes, "source": source}
     return wrong_operator(evidence, backend, tap=tap, ratio=None, **about)
 
@@ -158,27 +158,17 @@ def _structural(tap: Tap, twin: Tap, right: Trace, own: Trace) -> Iterator[Mecha
         yield Mechanism("changed constant", "a constant in the place of an input", (text,), explained=1.0)
 
 
-def _moved(given: np.ndarray, expected: np.ndarray) -> Iterator[Mechanism]:
-    """Yield a factor or a shift that nine elements of ten agree with: the ends of a signal may have their own."""
-    if given.dtype.kind != "f" or not given.ndim or not np.isfinite(given).all() or not np.isfinite(expected).all():
+def _factor(given: np.ndarray, expected: np.ndarray) -> Iterator[Mechanism]:
+    """Yield a factor that nine elements of ten agree with: the ends of a signal may have their own."""
+    peak = peak_of(expected)
+    loud = np.abs(expected) > LOUD * peak
+    if given.dtype.kind != "f" or not given.ndim or not loud.any() or not np.isfinite([given, expected]).all():
         return
-    loud = np.abs(expected) > LOUD * peak_of(expected)
-    if loud.any():
-        factor = float(np.median(given[loud] / expected[loud]))
-        share = float(np.mean(np.abs(given - factor * expected) <= LOUD * np.abs(factor) * peak_of(expected)))
-        if share >= MOST and abs(factor - 1) > LOUD:
-            text = f"{100 * share:.3g} % of its result is {factor:.6g} times the right value"
-            yield Mechanism("changed scale", f"a factor of {factor:.4g}", (text,), explained=share)
-    length = expected.shape[-1]
-    for step in (step for size in range(1, min(FARTHEST, length // 4) + 1) for step in (size, -size)):
-        late, early = (given, expected) if step > 0 else (expected, given)
-        apart = np.abs(late[..., abs(step) :] - early[..., : length - abs(step)])
-        share = float(np.mean(apart <= LOUD * peak_of(expected)))
-        if share >= MOST:
-            word = "later" if step > 0 else "earlier"
-            text = f"{100 * share:.3g} % of its result is the right value {abs(step)} positions {word}"
-            yield Mechanism("changed layout or shift", f"{abs(step)} positions {word}", (text,), explained=share)
-            return
+    factor = float(np.median(given[loud] / expected[loud]))
+    share = float(np.mean(np.abs(given - factor * expected) <= LOUD * np.abs(factor) * peak))
+    if share >= MOST and abs(factor - 1) > LOUD:
+        text = f"{100 * share:.3g} % of its result is {factor:.6g} times the right value"
+        yield Mechanism("changed scale", f"a factor of {factor:.4g}", (text,), explained=share)
 
 
 def _parted(own: Trace, right: Trace) -> list[Tap]:

@@ -4,7 +4,7 @@ The program is run in float64. An operator that is wrong gives what is right on 
 top, as it was seen on the runtime. With the errors of all operators in it, it gives what the runtime gave.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.locate.culprit import Culprit, Mechanism, wrong_at
-from kokoro_nb.locate.local_error import LocalError, parts
+from kokoro_nb.locate.local_error import LocalError, parts, peak_of
 from kokoro_nb.locate.mechanism_rules import lowered_as_another
 from kokoro_nb.locate.output_error import OutputError, OutputLimit, worst_output
 from kokoro_nb.locate.rule_evidence import Evidence, call_of
 from kokoro_nb.locate.search import smallest
-from kokoro_nb.traces.trace import Operator, Trace
+from kokoro_nb.traces.trace import Operator, Trace, with_readers, with_sources
 
 CLEARLY = 16.0  # times further off than PyTorch: one draw of rounding may be a small one
 MEASURED = 16  # culprits whose effect is measured, those that are furthest beyond rounding: each takes two runs
@@ -255,38 +255,35 @@ def lossy_culprits(
                 carried = f"it alone makes {100 * (1 - alone.finite):.3g} % of the output not finite"
             mechanism = replace(mechanism, evidence=(*mechanism.evidence, carried))
             about |= {"effect": share_gone(whole, rest), "alone": alone.of_peak}
-        causes = list(_as_another(meaning, candidate, operators[name], deviations[name]))
-        if not causes and name in local and dtype == operators[name].dtype == "float32":
-            causes += _less_exact(propagation, meaning, candidate, operators[name], deviations[name].right)
-        words = "within the rounding error of its peak, which is too little for the output"
-        words = words if causes else f"right for {dtype}, which is too little for the output"
-        found.append(wrong_at(candidate[name], candidate.backend, (*causes, mechanism), channels=words, **about))
+        cause = _as_another(meaning, candidate, operators[name], deviations[name])
+        if cause is None and name in local and dtype == operators[name].dtype == "float32":
+            cause = _less_exact(propagation, meaning, candidate, operators[name], deviations[name].right)
+        causes = (mechanism,) if cause is None else (cause, mechanism)
+        near = f"right for {dtype}" if cause is None else "within the rounding error of its peak"
+        words = f"{near}, which is too little for the output"
+        found.append(wrong_at(candidate[name], candidate.backend, causes, channels=words, **about))
     return tuple(found)
 
 
-def _as_another(meaning: Any, candidate: Trace, operator: Operator, deviation: Deviation) -> Iterator[Mechanism]:
-    """Yield the mechanism of an operator that gives what another does, near enough that rounding of its inputs may."""
+def _as_another(meaning: Any, candidate: Trace, operator: Operator, deviation: Deviation) -> Mechanism | None:
+    """Return the mechanism of an operator that gives what another does, near enough that rounding of its inputs may."""
     given, right = (np.asarray(one, np.float64) for one in (deviation.given, deviation.right))
-    if given.shape != right.shape:
-        return
     call = call_of(meaning, operator.name, candidate.inputs, candidate.values)
-    peak = float(np.max(np.abs(right[np.isfinite(right)]), initial=0.0))
-    error = LocalError(operator, float("nan"), peak, float("nan"), given != right, given, right, ())
-    found = lowered_as_another(Evidence(error, {}, call))
-    if found is not None:
-        yield found
+    error = LocalError(operator, float("nan"), peak_of(right), float("nan"), given != right, given, right, ())
+    return lowered_as_another(Evidence(error, {}, call))
 
 
 def _less_exact(
     propagation: ErrorPropagation, meaning: Any, candidate: Trace, operator: Operator, right: np.ndarray
-) -> Iterator[Mechanism]:
-    """Yield the mechanism of an operator whose result in PyTorch, in the same dtype, the output can bear."""
+) -> Mechanism | None:
+    """Return the mechanism of an operator whose result in PyTorch, in the same dtype, the output can bear."""
     given = parts(meaning.recompute(operator.name, candidate.inputs, candidate.values, double=False).numpy())
     theirs, alone = propagation.with_error(operator.name, Deviation(given, right)), propagation.error((operator.name,))
-    if theirs.verdict == "pass" and not CLEARLY * theirs.of_peak > alone.of_peak:  # which may be NaN
-        words = f"{candidate.backend} computes {operator.kind} less exactly than PyTorch does in {operator.dtype}"
-        text = f"PyTorch's own, on the same values, puts the output off by {theirs.of_peak:.3g} of the peak"
-        yield Mechanism("operator lowered as another", words, (text,))
+    if theirs.verdict != "pass" or CLEARLY * theirs.of_peak > alone.of_peak:  # which may be NaN
+        return None
+    words = f"{candidate.backend} computes {operator.kind} less exactly than PyTorch does in {operator.dtype}"
+    text = f"PyTorch's own, on the same values, puts the output off by {theirs.of_peak:.3g} of the peak"
+    return Mechanism("operator lowered as another", words, (text,))
 
 
 def precision_mechanism(deviation: Deviation, operators: dict[str, Operator], name: str, dtype: str) -> Mechanism:
@@ -304,8 +301,7 @@ def precision_mechanism(deviation: Deviation, operators: dict[str, Operator], na
         Of its result on the runtime.
     """
     given, right = deviation.given, deviation.right
-    known = np.abs(right[np.isfinite(right)])
-    peak = float(np.max(known, initial=0.0))
+    peak = peak_of(right)
     if dtype not in ("float16", "float32", "float64"):
         return Mechanism("too few bits", f"a result of {dtype} that carries rounding on")
     info = np.finfo(dtype)
@@ -314,14 +310,10 @@ def precision_mechanism(deviation: Deviation, operators: dict[str, Operator], na
         return Mechanism("overflow of the dtype", f"the range of {dtype}", (text,))
     step = float(np.spacing(np.asarray(peak, dtype))) if peak <= float(info.max) else float("inf")
     text = f"its values reach {peak:.4g}, where numbers of {dtype} are {step:.3g} apart"
-    after, before = {name}, {name}
-    for one in operators.values():  # in the order of execution
-        after |= {one.name} if after & {*one.inputs} else set()
-    for one in reversed(operators.values()):
-        before |= {*one.inputs} if one.name in before else set()
-    running = any(one.kind in SUMS and one.name in before | after for one in operators.values())
+    every = tuple(operators.values())
+    after = with_readers(every, {name})
+    running = any(one.kind in SUMS and one.name in after | with_sources(every, {name}) for one in every)
     if running and any(operators[one].kind in PERIODIC for one in after - {name}):
-        return Mechanism(
-            "accumulated phase", f"a phase that grows, in {dtype}, before it is taken as an angle", (text,)
-        )
+        words = f"a phase that grows, in {dtype}, before it is taken as an angle"
+        return Mechanism("accumulated phase", words, (text,))
     return Mechanism("too few bits", f"{dtype} holds too few bits for the operators that read it", (text,))

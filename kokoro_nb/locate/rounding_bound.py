@@ -67,7 +67,8 @@ class RoundingBound:
             return target.explained(kwargs, result)
         name = str(target).split(".")[1] if str(target).startswith("aten.") else ""
         if getattr(target, "is_view", False) or name in EXACT:
-            return _zeros(result)
+            several = isinstance(result, tuple | list)
+            return tuple(map(torch.zeros_like, result)) if several else torch.zeros_like(result)
         if name not in FAMILIES:
             return None
         call = Call(target, arguments_by_name(target, args, kwargs), result, self.unit)
@@ -94,12 +95,6 @@ EXACT = frozenset(
         *("tile", "to", "unbind_copy", "where"),
     )
 )
-
-
-def _zeros(result: Any) -> Any:
-    if isinstance(result, tuple | list):
-        return tuple(torch.zeros_like(one) for one in result)
-    return torch.zeros_like(result)
 
 
 def is_float(dtype: np.dtype) -> bool:

@@ -36,6 +36,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from kokoro_nb.locate.forms import axes_of, with_last
+
 ALONG = 3  # how often a sum of products itself is counted, in units of u sqrt(n): nine standard deviations
 ALONG_ROWS = 1.2  # and a sum that is added one by one as well, whichever is more
 ACROSS = 5  # and how often the root of the sum of the squared terms
@@ -177,8 +179,8 @@ def _along(x: torch.Tensor, dim: Any) -> int:
 @family("mean", averaged=True)
 def sums(call: Call) -> torch.Tensor:
     """Bound a sum or mean over axes; added one by one as well."""
-    rows, count = _rows(call.first, call["dim"])
-    return (call.of_rows(rows) / (max(count, 1) if call["averaged"] else 1)).reshape(call.right.shape)
+    rows = _rows(call.first, call["dim"])
+    return (call.of_rows(rows) / (max(rows.shape[-1], 1) if call["averaged"] else 1)).reshape(call.right.shape)
 
 
 @family("avg_pool1d", "adaptive_avg_pool1d")
@@ -197,8 +199,7 @@ def pools(call: Call) -> torch.Tensor:
 @family("std", rooted=True)
 def variances(call: Call) -> torch.Tensor:
     """Bound a variance in two passes, or its root."""
-    rows, _ = _rows(call.first, call["dim"])
-    _, relative = _moments(call, rows)
+    _, relative = _moments(call, _rows(call.first, call["dim"]))
     relative = relative.reshape(call.right.shape)
     return call.right.abs() * (relative / 2 if call["rooted"] else relative)
 
@@ -211,17 +212,15 @@ def norms(call: Call) -> Any:
     if call["over_batch"] and not call["training"] and call["running_mean"] is not None:
         return None if isinstance(call.right, tuple) else pointwise(call)
     weight, bias = call["weight"], call["bias"]
-    if call["normalized_shape"]:
-        over = tuple(range(x.ndim - len(call["normalized_shape"]), x.ndim))
-        rows, place = x.flatten(over[0]), (1,) * over[0] + tuple(call["normalized_shape"])
-        back: tuple[int, ...] = x.shape[: over[0]] + (1,) * len(over)
-    elif call["over_batch"]:
-        rows, place = x.transpose(0, 1).flatten(1), (1, x.shape[1]) + (1,) * (x.ndim - 2)
-        back = place
+    if shape := call["normalized_shape"]:
+        first = x.ndim - len(shape)
+        rows, place = x.flatten(first), [*[1] * first, *shape]
+        back = [*x.shape[:first], *[1] * len(shape)]
     else:
-        groups = call["num_groups"] or x.shape[1]
-        rows, place = x.reshape(x.shape[0], groups, -1), (1, x.shape[1]) + (1,) * (x.ndim - 2)
-        back = (x.shape[0], x.shape[1]) + (1,) * (x.ndim - 2)
+        place = back = [1, x.shape[1], *[1] * (x.ndim - 2)]
+        rows = x.transpose(0, 1).flatten(1)
+        if not call["over_batch"]:
+            rows, back = x.reshape(x.shape[0], call["num_groups"] or x.shape[1], -1), [x.shape[0], *place[1:]]
     mean, relative = _moments(call, rows)
     spread = rows.var(-1, correction=0)
     inverse = (spread + call["eps"]).rsqrt()
@@ -312,9 +311,8 @@ def transforms(call: Call) -> torch.Tensor:
 def lengths(call: Call) -> torch.Tensor:
     """Bound a length, or what is divided by one."""
     if call["summed"] and call["ord"] in (None, 2):
-        rows, _ = _rows(call.first.square(), call["dim"])
-        total = call.of_rows(rows).reshape(call.right.shape) / (2 * call.right).clamp(min=TINY)
-        return total + 8 * call.unit * call.right
+        squares = call.of_rows(_rows(call.first.square(), call["dim"])).reshape(call.right.shape)
+        return squares / (2 * call.right).clamp(min=TINY) + 8 * call.unit * call.right
     count = call.first.numel() / max((call["g"] if call["g"] is not None else call.right).numel(), 1)
     return call.unit * call.right.abs() * (ALONG * math.sqrt(count) + 8)
 
@@ -371,13 +369,9 @@ def _reach(call: Call) -> Any:
     return scale if call["absolute"] else float(np.minimum(scale, float(known.abs().max())))
 
 
-def _rows(x: torch.Tensor, dim: Any) -> tuple[torch.Tensor, int]:
-    """Return the tensor with the axes that are reduced as one, the last, and how long it is."""
-    axes = [dim] if isinstance(dim, int) else list(dim or range(x.ndim))
-    axes = [axis % max(x.ndim, 1) for axis in axes][: x.ndim]
-    rest = [axis for axis in range(x.ndim) if axis not in axes]
-    count = math.prod(x.shape[axis] for axis in axes)
-    return x.permute((*rest, *axes)).reshape([*(x.shape[axis] for axis in rest), count]), count
+def _rows(x: torch.Tensor, dim: Any) -> torch.Tensor:
+    """Return the tensor with the axes that are reduced as one, the last."""
+    return with_last(x, axes_of(x, dim))
 
 
 def _apart(moved: torch.Tensor, right: torch.Tensor) -> torch.Tensor:

@@ -11,6 +11,7 @@ from kokoro_nb.backends.called_operators import arguments_by_name
 from kokoro_nb.locate.culprit import Mechanism, Name
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.torch_private import schema
+from kokoro_nb.traces.statistics import in_channels, wrong_channels
 from kokoro_nb.traces.trace import Meaning
 
 HALF = 65504.0  # largest finite float16
@@ -60,13 +61,8 @@ class Pattern:
         """
         if not self.count:
             return "nowhere"
-        where = [
-            f"{len(found)} of {self.channels} channels {how}"
-            for found, how in ((self.whole, "wholly"), (self.partly, "partly"))
-            if found
-        ]
-        everywhere = self.count == self.size
-        text = "everywhere" if everywhere else ", ".join(where) or f"{self.count} of {self.size} elements"
+        everywhere, where = self.count == self.size, in_channels(self.whole, self.partly, self.channels)
+        text = "everywhere" if everywhere else where or f"{self.count} of {self.size} elements"
         if self.constant:
             text += ", by the same amount along time"
             text += "" if everywhere else ": a per-channel scalar"
@@ -88,14 +84,7 @@ def pattern(wrong: np.ndarray, error: np.ndarray) -> Pattern:
     length = wrong.shape[-1] if wrong.ndim else 1
     places = np.flatnonzero(wrong.reshape(-1, length).any(axis=0)) if wrong.size else np.array([], dtype=int)
     begin, end = (int(places[0]), int(places[-1]) + 1) if places.size else (0, 0)
-    channels = 0
-    whole: tuple[int, ...] = ()
-    partly: tuple[int, ...] = ()
-    if wrong.ndim > 1:
-        axes = tuple(axis for axis in range(wrong.ndim) if axis != 1)
-        channels, every = wrong.shape[1], set(np.flatnonzero(wrong.all(axis=axes)).tolist())
-        some = np.flatnonzero(wrong.any(axis=axes)).tolist()
-        whole, partly = tuple(one for one in some if one in every), tuple(one for one in some if one not in every)
+    channels, (whole, partly) = (wrong.shape[1], wrong_channels(wrong)) if wrong.ndim > 1 else (0, ((), ()))
     in_time = wrong.ndim > 2 and length > 1  # the last axis is none of time where it is that of the channels
     constant = in_time and bool(whole) and not partly and _even(np.moveaxis(error, 1, 0)[list(whole)])
     return Pattern(int(wrong.sum()), int(wrong.size), channels, whole, partly, constant, begin, end, length)
@@ -177,6 +166,12 @@ def _array(value: Any) -> Any:
     return (value.double() if value.is_floating_point() else value).numpy()
 
 
+def nearer(given: np.ndarray, right: np.ndarray, instead: np.ndarray) -> float:
+    """Return the share of the error of `given` that is gone where `instead` stands in the place of `right`."""
+    before, after = (float(np.sum((given - one) ** 2)) for one in (right, instead))
+    return float(1 - np.sqrt(after / before)) if before else 0.0
+
+
 def explained(
     name: Name, statement: str, evidence: Evidence, instead: np.ndarray, words: str, inside: slice = slice(None)
 ) -> Mechanism | None:
@@ -189,9 +184,7 @@ def explained(
     if usable.mean() < 1:
         return None
     tensors = (error.given, error.right, instead)
-    given, right, instead = (np.atleast_1d(one).astype(np.float64)[..., inside] for one in tensors)
-    before, after = float(np.sum((given - right) ** 2)), float(np.sum((given - instead) ** 2))
-    share = float(1 - np.sqrt(after / before)) if before else 0.0
+    share = nearer(*(np.atleast_1d(one).astype(np.float64)[..., inside] for one in tensors))
     if not share > MOSTLY:
         return None
     return Mechanism(name, statement, (f"the result is {words}, to {100 * share:.4g} %",), explained=share)
@@ -209,8 +202,7 @@ def explained_throughout(statement: str, evidence: Evidence, instead: np.ndarray
     if not np.array_equal(odd, other, equal_nan=True):
         return None
     known = np.isfinite(given) & (np.isfinite(right) if alike else False)
-    before, after = (float(np.sum((given - one)[known] ** 2)) if alike else 0.0 for one in (right, instead))
-    share = float(1 - np.sqrt(after / before)) if before else 0.0
+    share = nearer(*(one[known] for one in (given, right, instead))) if alike else 0.0
     if not alike or (error.wrong & ~known).any():  # of what is not finite as it should be, or not of its shape
         largest = float(np.max(np.abs(given - odd), where=np.isfinite(given), initial=0.0))
         share = float(np.allclose(given, instead, rtol=0, atol=NEAR * largest, equal_nan=True))

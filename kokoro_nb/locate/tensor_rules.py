@@ -8,7 +8,7 @@ from kokoro_nb.locate.culprit import Mechanism
 from kokoro_nb.locate.forms import is_mask
 from kokoro_nb.locate.forms.indexing import from_the_start, places
 from kokoro_nb.locate.local_error import peak_of
-from kokoro_nb.locate.rule_evidence import MOSTLY, NEAR, Evidence, explained_throughout
+from kokoro_nb.locate.rule_evidence import MOSTLY, NEAR, Evidence, explained_throughout, nearer
 
 BEFORE = "an index counted from the end read before the tensor"
 PAIRS = "all pairs of the indices"
@@ -86,9 +86,7 @@ def padded_statistics(evidence: Evidence) -> Mechanism | None:
     apart = (given - given.mean(-1, keepdims=True)) * (over_all - over_all.mean(-1, keepdims=True))
     scale = apart.sum(-1, keepdims=True) / spread
     shift = given.mean(-1, keepdims=True) - scale * over_all.mean(-1, keepdims=True)
-    before = float(np.sum((given - error.right) ** 2))
-    after = float(np.sum((scale * over_part + shift - error.right) ** 2))
-    share = float(1 - np.sqrt(after / before)) if before else 0.0
+    share = nearer(error.right, given, scale * over_part + shift)
     if not share > MOSTLY:
         return None
     text = f"right with mean and deviation of the first {valid} of {x.shape[-1]} positions, to {100 * share:.4g} %"
@@ -127,25 +125,21 @@ def one_pass_variance(evidence: Evidence) -> Mechanism | None:
         return None
     if x.ndim < 3 or not evidence.pattern.channels or x.shape[1] != evidence.pattern.channels:
         return None
-    with np.errstate(divide="ignore", invalid="ignore"):
-        flat = np.moveaxis(x, 1, 0).reshape(x.shape[1], -1)
-        steep = flat.mean(axis=1) ** 2 / flat.var(axis=1)
+    flat = np.moveaxis(x, 1, 0).reshape(x.shape[1], -1)
+    steep = flat.mean(axis=1) ** 2 / flat.var(axis=1)
     whole = [channel for channel in evidence.pattern.whole if not np.isfinite(evidence.error.given[:, channel]).all()]
     # the worst of them: a channel that is off by a few digits may have lost them to a smaller mean
     bad = whole or list(evidence.pattern.whole or evidence.pattern.partly)
-    good = [
-        channel for channel in range(x.shape[1]) if channel not in {*evidence.pattern.whole, *evidence.pattern.partly}
-    ]
+    good = np.delete(steep, [*evidence.pattern.whole, *evidence.pattern.partly])
     lowest = float(steep[bad].min())
     if not lowest > 1e4:
         return None
-    text: tuple[str, ...] = (f"mean² / variance of its input is {lowest:.2g} or more in the wrong channels",)
-    against: tuple[str, ...] = ()
-    if good and float(steep[good].max()) > lowest:
-        against = (f"a channel that is right has {float(steep[good].max()):.2g}",)
-    elif good:
-        text += (f"and {float(steep[good].max()):.2g} at most in the others",)
-    return Mechanism("one-pass variance", STATEMENT, text, against=against)
+    text = (f"mean² / variance of its input is {lowest:.2g} or more in the wrong channels",)
+    if good.size and good.max() > lowest:
+        against = (f"a channel that is right has {good.max():.2g}",)
+        return Mechanism("one-pass variance", STATEMENT, text, against=against)
+    others = (f"and {good.max():.2g} at most in the others",) if good.size else ()
+    return Mechanism("one-pass variance", STATEMENT, (*text, *others))
 
 
 def short_variance(evidence: Evidence) -> Mechanism | None:

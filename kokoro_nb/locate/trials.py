@@ -1,6 +1,6 @@
 """Remedies of a diagnosis to try: float32 for some operators, a patch, another form, a setting of the tool."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from kokoro_nb.locate.investigation import Subject
 from kokoro_nb.locate.remedies import Plan
 from kokoro_nb.markup import listed
 from kokoro_nb.patch_registry import cures, with_patches
-from kokoro_nb.traces.trace import VIEWS, Operator
+from kokoro_nb.traces.trace import VIEWS, Operator, with_readers, with_sources
 
 FORMS: dict[str, tuple[OtherForm, ...]] = arithmetic.FORMS | functions.FORMS | indexing.FORMS | summing.FORMS
 
@@ -68,26 +68,16 @@ def _written(program: Any, node: Any, form: OtherForm, name: str) -> Any:
     return result
 
 
-def float32_region(operators: Collection[Operator], names: Collection[str]) -> tuple[str, ...]:
+def float32_region(operators: Sequence[Operator], names: Collection[str]) -> tuple[str, ...]:
     """Return operators with those that read their results, and all that lies between any of them, in execution order.
 
     What is kept in float32 has to be read in float32, directly or through views, and has to stay it on the way from one
     to the next: a copy between them in float16 would round again.
     """
-    kept, passing = set(names), set(names)
-    for operator in operators:
-        if passing.intersection(operator.inputs):
-            kept.add(operator.name)
-            if operator.kind in VIEWS:
-                passing.add(operator.name)
-    after, before = set(kept), set(kept)
-    for operator in operators:
-        if after.intersection(operator.inputs):
-            after.add(operator.name)
-    for operator in reversed([*operators]):
-        if operator.name in before:
-            before.update(operator.inputs)
-    return tuple(operator.name for operator in operators if operator.name in after & before)
+    passing = with_readers([one for one in operators if one.kind in VIEWS], names)
+    kept = {*names, *(one.name for one in operators if passing.intersection(one.inputs))}
+    between = with_readers(operators, kept) & with_sources(operators, kept)
+    return tuple(operator.name for operator in operators if operator.name in between)
 
 
 def _wide(op: Any, result: Any, blocks: bool, **given: Any) -> Any:

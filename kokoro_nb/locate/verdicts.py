@@ -42,13 +42,14 @@ def first_nonfinite(reference: Trace | None, candidate: Trace) -> Culprit:
     }
     bad = [tap for tap in trace.taps if not state[tap.name]]
     reaches = _output_shows(trace, reference)
-    if not bad and reaches:
-        return Culprit("nonfinite", "unknown", trace.backend, reaches_output=True, reason="an output is not finite")
     if not bad:
         unseen = _uncovered(reference, trace) if reference else trace.missing
         were = "was" if len(unseen) == 1 else "were"
         reason = f"{len(unseen)} {were} not captured, from {unseen[0]} on" if unseen else ""
-        return Culprit("nonfinite", "unknown" if unseen else "pass", trace.backend, reason=reason)
+        reason = "an output is not finite" if reaches else reason
+        return Culprit(
+            "nonfinite", "unknown" if reason else "pass", trace.backend, reaches_output=reaches or None, reason=reason
+        )
     known = {operator.name: operator for operator in trace.requested}
     source = next((tap for tap in bad if all(_finite(trace, one, state, known) for one in tap.operator.inputs)), None)
     tap = source or bad[0]
@@ -128,7 +129,9 @@ def divergences(reference: Trace, candidate: Trace, errors: Sequence[LocalError]
 def _judge(reference: Trace, candidate: Trace) -> Judge:
     if reference.meaning is None:
         raise InputError("The reference does not say what its operators compute; trace the eager program for it.")
-    _require_same_inputs(reference, candidate)
+    for name, value in reference.inputs.items():
+        if name not in candidate.inputs or not np.array_equal(value, candidate.inputs[name], equal_nan=True):
+            raise InputError(f"The two runs were given different inputs ('{name}'); run both on the same.")
     return Judge(reference.meaning, candidate)
 
 
@@ -220,9 +223,3 @@ def _finite(trace: Trace, name: str, state: Mapping[str, bool], known: Mapping[s
     if name not in known or known[name].kind not in VIEWS:
         return False
     return all(_finite(trace, one, state, known) for one in known[name].inputs)
-
-
-def _require_same_inputs(reference: Trace, candidate: Trace) -> None:
-    for name, value in reference.inputs.items():
-        if name not in candidate.inputs or not np.array_equal(value, candidate.inputs[name], equal_nan=True):
-            raise InputError(f"The two runs were given different inputs ('{name}'); run both on the same.")

@@ -1,6 +1,6 @@
 """Statistics of a whole tensor, with what is not finite counted and never replaced, and its distance from another."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,10 +74,13 @@ class Statistics:
             return "wholly non-finite"
         if not self.channels_whole and not self.channels_partly:
             return f"{100 * self.finite:.3g} % finite"
-        counts = ((self.channels_whole, "wholly"), (self.channels_partly, "partly"))
-        return ", ".join(
-            f"{len(channels)} of {self.shape[1]} channels {how} non-finite" for channels, how in counts if channels
-        )
+        return in_channels(self.channels_whole, self.channels_partly, self.shape[1], " non-finite")
+
+
+def in_channels(whole: Sequence[int], partly: Sequence[int], channels: int, what: str = "") -> str:
+    """Return in words which channels are concerned, ``2 of 4 channels wholly, 1 of 4 channels partly``."""
+    counts = ((whole, "wholly"), (partly, "partly"))
+    return ", ".join(f"{len(found)} of {channels} channels {how}{what}" for found, how in counts if found)
 
 
 def describe(array: Any) -> Statistics:
@@ -88,7 +91,7 @@ def describe(array: Any) -> Statistics:
     finite = np.isfinite(flat)
     bad = flat.size - int(np.count_nonzero(finite))
     known = flat[finite] if bad else flat
-    channels = _bad_channels(finite, array.shape) if bad and array.ndim > 1 else ((), ())
+    channels = wrong_channels(~finite.reshape(*array.shape, -1)) if bad and array.ndim > 1 else ((), ())
     nan, share = int(np.isnan(flat[~finite]).sum()), known.size / flat.size if flat.size else float("nan")
     first = _first_bad(finite, array.shape) if bad else None
     return Statistics(array.shape, str(array.dtype), share, nan, bad - nan, *_moments(known), *channels, first)
@@ -106,11 +109,12 @@ def _moments(known: np.ndarray) -> tuple[float, float, float, float]:
     return low, high, scale * float(wide.mean()), scale * float(np.sqrt(np.square(wide, out=wide).mean()))
 
 
-def _bad_channels(finite: np.ndarray, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    rows = np.moveaxis(finite.reshape(*shape, -1), 1, 0).reshape(shape[1], -1)
-    every, some = rows.all(axis=1), rows.any(axis=1)
-    partly = np.flatnonzero(np.logical_xor(some, every))
-    return tuple(np.flatnonzero(~some).tolist()), tuple(partly.tolist())
+def wrong_channels(wrong: np.ndarray) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the channels, axis 1 of truth values of two axes or more, that hold wholly, and in part."""
+    axes = tuple(axis for axis in range(wrong.ndim) if axis != 1)
+    some, every = wrong.any(axis=axes), wrong.all(axis=axes)
+    whole, partly = np.flatnonzero(some & every), np.flatnonzero(some & ~every)
+    return tuple(whole.tolist()), tuple(partly.tolist())
 
 
 def _first_bad(finite: np.ndarray, shape: tuple[int, ...]) -> tuple[int, ...]:

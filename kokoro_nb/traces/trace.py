@@ -1,6 +1,6 @@
 """The operators of a program by names that hold on every backend, and a trace: their results, and what is missing."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
@@ -52,6 +52,22 @@ class Operator:
     def kind(self) -> str:
         """The operator without namespace and overload: ``mean``."""
         return self.op.split(".")[1] if "." in self.op else self.op
+
+
+def with_readers(operators: Iterable[Operator], names: Collection[str]) -> set[str]:
+    """Return names with those of all operators, given in the order of execution, that are computed from them."""
+    found = set(names)
+    for one in operators:
+        found |= {one.name} if found.intersection(one.inputs) else set()
+    return found
+
+
+def with_sources(operators: Sequence[Operator], names: Collection[str]) -> set[str]:
+    """Return names with those of all that they are computed from."""
+    found = set(names)
+    for one in reversed(operators):
+        found |= {*one.inputs} if one.name in found else set()
+    return found
 
 
 Taps = str | Sequence[str] | Callable[[Operator], bool]

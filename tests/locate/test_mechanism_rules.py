@@ -59,6 +59,15 @@ def test_division_by_a_zero_that_is_broadcast(toy, step):
     assert mechanism.evidence == ("at 32 of 32 elements that are not finite, input:y is 0",)
 
 
+def test_an_angle_of_two_zeros_that_is_a_quotient(toy, step):
+    x, y = noise(), noise(seed=1)
+    x[0, 1, 3:5] = y[0, 1, 3:5] = 0
+    program = toy({":atan2": step("atan2.default", np.arctan2, "input:y", "input:x")}, {"x": x, "y": y})
+    (found,) = divergences(program.trace(), program.trace({":atan2": lambda z: np.where(z == 0, np.nan, z)}))
+    assert (found.mechanism.name, found.mechanism.statement) == ("division by zero", "atan2 of zero")
+    assert found.mechanism.evidence[0] == "at 2 of 2 elements that are not finite, input:y is 0"
+
+
 def test_zeros_that_divide_nothing(causes, toy, step):
     x = np.abs(noise())
     x[0, 1, 3:5] = 0
@@ -136,6 +145,15 @@ def test_a_shift_whatever_comes_in_at_the_end(causes, step_by, word):
     found = causes("slice.Tensor", np.copy, fault, noise())["a shift by one, as of padding"]
     assert found.explained == pytest.approx(1)
     assert f"shifted by {word}" in found.evidence[0]
+
+
+def test_a_shift_whatever_a_window_makes_of_the_ends(causes):
+    def fault(y):
+        y = np.roll(y, 2, axis=-1)
+        y[..., :4], y[..., -3:] = 0.5, -0.5
+        return y
+
+    assert "a shift by 2, as of padding" in causes("conv1d.default", np.copy, fault, noise())
 
 
 def test_no_shift(causes):

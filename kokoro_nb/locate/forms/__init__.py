@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import torch
+from torch.fx.node import map_arg
+
 from kokoro_nb.faults.kinds import FaultSite
 from kokoro_nb.torch_private import decomposition, schema
 
@@ -37,8 +40,6 @@ class OtherForm:
 @cache
 def _primitives() -> dict[Any, Any]:
     """Return what PyTorch's own primitives, which exporters do not know, are as operators."""
-    import torch
-
     packets = (getattr(torch.ops.prims, name) for name in dir(torch.ops.prims))
     known = {one.default: one.impl_aten for one in packets if hasattr(one, "impl_aten")}
     return known | {torch.ops.prims.convert_element_type.default: torch.Tensor.to}  # its own writes in place
@@ -46,9 +47,7 @@ def _primitives() -> dict[Any, Any]:
 
 def added(site: FaultSite, function: Callable[..., Any], **arguments: Any) -> Any:
     """Add what a function computes of arguments, nodes among them, and return the node with its result, or None."""
-    import torch
     from torch.fx.experimental.proxy_tensor import make_fx
-    from torch.fx.node import map_arg
 
     nodes: dict[Any, None] = {}
     map_arg(arguments, lambda node: nodes.setdefault(node))
@@ -114,8 +113,6 @@ def is_mask(value: Any) -> bool:
 
 def filled(like: Any, value: Any, dtype: Any = None) -> Any:
     """Return a tensor of one number in the shape of another, by default in its dtype."""
-    import torch
-
     return torch.full_like(like, value, dtype=dtype)
 
 
@@ -128,10 +125,10 @@ def choose(condition: Any, x: Any, other: Any) -> Any:
 def axes_of(x: Any, given: Any) -> list[int]:
     """Return the axes that a reduction names: a number, several, or all where it names none."""
     named = [given] if isinstance(given, int) else list(given or range(x.ndim))
-    return sorted(axis % max(x.ndim, 1) for axis in named)
+    return sorted(axis % max(x.ndim, 1) for axis in named)[: x.ndim]  # a number has none
 
 
 def with_last(x: Any, axes: list[int]) -> Any:
     """Return a tensor with several axes as one, the last."""
     rest = [axis for axis in range(x.ndim) if axis not in axes]
-    return x.permute(*rest, *axes).reshape(*(x.shape[axis] for axis in rest), -1)
+    return x.permute((*rest, *axes)).flatten(len(rest))

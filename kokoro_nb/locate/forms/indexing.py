@@ -3,6 +3,8 @@
 from math import prod
 from typing import Any
 
+import torch
+
 from kokoro_nb.locate.forms import PARTS, OtherForm, choose, filled, is_float, is_mask, is_tensor
 
 
@@ -20,8 +22,6 @@ def places(shape: Any, indices: dict[int, Any]) -> Any:
     indices : dict
         Axis -> whole numbers.
     """
-    import torch
-
     axes, wide = list(indices), max(one.ndim for one in indices.values())
     rest = [axis for axis in range(len(shape)) if axis not in axes]
     front = axes[0] if axes == list(range(axes[0], axes[0] + len(axes))) else 0
@@ -62,8 +62,6 @@ def _put(self: Any, indices: Any, values: Any, accumulate: bool, **_: Any) -> An
 
 
 def _scattered(self: Any, dim: int, index: Any, op: Any, src: Any = None, reduce: Any = None, **_: Any) -> Any:
-    import torch
-
     if not self.ndim or src is None or reduce is not None:
         return None
     sizes = [*enumerate(index.shape)]
@@ -98,8 +96,6 @@ def _masked(self: Any, indices: Any, values: Any, accumulate: bool, **_: Any) ->
 
 def _cropped(self: Any, pad: Any, value: Any = 0, mode: str = "constant", **_: Any) -> Any:
     """Return what is cut off by a negative pad cut off first."""
-    import torch
-
     if mode != "constant" or all(one >= 0 for one in pad):
         return None
     x = self
@@ -129,8 +125,6 @@ def _where(condition: Any, self: Any, other: Any, result: Any, **_: Any) -> Any:
 
 def _infinite(fill_value: Any, result: Any, **_: Any) -> Any:
     """Return what is not finite as the logarithm of 0, or of -1."""
-    import torch
-
     if not is_float(result) or abs(fill_value) < float("inf"):
         return None
     inside = -1.0 if fill_value != fill_value else 0.0

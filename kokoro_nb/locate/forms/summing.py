@@ -3,6 +3,8 @@
 from math import isqrt, prod
 from typing import Any
 
+import torch
+
 from kokoro_nb.locate.forms import OtherForm, axes_of, is_float, is_tensor, with_last
 
 LARGEST = 2**24  # products that are written out for a sum
@@ -41,8 +43,6 @@ def _variance(self: Any, dim: Any, correction: Any, keepdim: bool, **_: Any) -> 
 
 
 def _rms_norm(input: Any, normalized_shape: list[int], weight: Any, eps: float | None, **_: Any) -> Any:
-    import torch
-
     axes = list(range(input.ndim - len(normalized_shape), input.ndim))
     mean = _in_blocks(input * input, axes) / prod(normalized_shape)
     mean = mean.view(*input.shape[: axes[0]], *[1] * len(axes))
@@ -59,8 +59,6 @@ def _sum(self: Any, result: Any, op: Any, dim: Any = None, **_: Any) -> Any:
 
 def _in_blocks(x: Any, axes: list[int]) -> Any:
     """Return the sum over axes: those of blocks, and then that of these."""
-    import torch
-
     rows = with_last(x, axes)
     size = max(1, isqrt(rows.shape[-1]))
     rows = torch.constant_pad_nd(rows, [0, -rows.shape[-1] % size])
@@ -69,8 +67,6 @@ def _in_blocks(x: Any, axes: list[int]) -> Any:
 
 def _running_sum(self: Any, dim: int, **_: Any) -> Any:
     """Return running sums within blocks, and the sum of all blocks before each."""
-    import torch
-
     if not self.ndim:
         return None
     axis, shape = dim % self.ndim, list(self.shape)
@@ -88,8 +84,6 @@ def _cast_first(self: Any, dim: int, op: Any, result: Any, **_: Any) -> Any:
 
 def _product(op: Any, result: Any, **given: Any) -> Any:
     """Return a product of two matrices: of float16 in float32, of float64 as a sum of products."""
-    import torch
-
     if result.dtype in (torch.float16, torch.bfloat16):
         return op(*(one.float() for one in given.values() if is_tensor(one))).to(result.dtype)
     a, b, bias = ([one for one in given.values() if is_tensor(one)] + [None])[:3]
