@@ -1,8 +1,8 @@
 """The errors that users are meant to read, and what a request to end becomes."""
 
 import re
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from importlib import import_module, metadata
 from signal import Signals
 from typing import Any, TypeVar
@@ -87,6 +87,20 @@ def noted(error: _Error, note: str) -> _Error:
 def one_line(error: BaseException) -> str:
     """Return class and text of an error, on one line of at most `WORD` characters."""
     return " ".join(f"{type(error).__name__}: {error}".split())[:WORD]
+
+
+@contextmanager
+def refusing(what: str, end: str = ".", say: Callable[[Exception], str] | None = None) -> Iterator[None]:
+    """Make an `InputError` that begins with `what` of anything that another package raises, which is of any type.
+
+    `say` words the error, by default as `one_line` does; an `InputError` is raised as it is.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"{what}: {(say or one_line)(error)}{end}") from error
 
 
 def _shortened(word: re.Match[str]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.errors import InputError
+from kokoro_nb.errors import InputError, refusing
 from kokoro_nb.inspection.onnx_model import OnnxNode, brief, put, typed_inputs
 from kokoro_nb.inspection.semantics.control_flow import bodies_of, captured_names
 from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, computed, dtypes_of
@@ -285,7 +285,5 @@ def in_order(graph: Any, path: Path) -> bool:
 def _inlined(model: Any, path: Path) -> Any:
     import onnx.inliner
 
-    try:
+    with refusing(f"{path}: its functions cannot be written out", end="", say=brief):
         return onnx.inliner.inline_local_functions(model)
-    except Exception as error:
-        raise InputError(f"{path}: its functions cannot be written out: {brief(error)}") from error

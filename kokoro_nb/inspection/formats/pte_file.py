@@ -14,7 +14,7 @@ import torch
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.executorch.executorch_private import of_executorch
 from kokoro_nb.backends.signature import TensorSpec, array_of
-from kokoro_nb.errors import InputError, one_line
+from kokoro_nb.errors import InputError, refusing
 from kokoro_nb.inspection.captured_program import CapturedProgram, ProgramFacts, ProgramRun
 from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram, Observe
 from kokoro_nb.inspection.formats.pte_instructions import PteInstructions, Step
@@ -69,12 +69,10 @@ class PteFile(PteInstructions, CapturedProgram):
             raise InputError(f"{path} is no program of ExecuTorch.")
         with quietly():
             read = of_executorch("deserialize_pte_binary")
-            try:
+            with refusing(f"{path} is cut off or damaged"):
                 whole = read(data)
                 with_data = hasattr(whole, "program")  # ExecuTorch 0.7 returns the program alone
                 program, held = (whole.program, whole.named_data) if with_data else (whole, None)
-            except Exception as error:  # of any type, by what is damaged
-                raise InputError(f"{path} is cut off or damaged: {one_line(error)}.") from error
         if not program.execution_plan or len(program.execution_plan[0].chains) != 1:
             raise InputError(f"{path} holds no method of one chain of instructions.")
         entries = () if held is None else held.pte_data.items()

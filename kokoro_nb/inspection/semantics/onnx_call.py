@@ -91,6 +91,9 @@ def meaning(*operators: str, domain: str = "") -> Callable[[Meaning], Meaning]:
     return register
 
 
+_SMALL = {"int2": np.int8, "int4": np.int8, "uint2": np.uint8, "uint4": np.uint8}
+
+
 def widened(value: Value, dtype: Any = np.float64) -> Value:
     """Return floats of any width as `dtype`, small integers as int8 or uint8, everything else as it is."""
     if value is None or isinstance(value, str):
@@ -101,11 +104,7 @@ def widened(value: Value, dtype: Any = np.float64) -> Value:
     name = array.dtype.name
     if array.dtype.kind == "f" or name.startswith(("bfloat16", "float")):
         return array.astype(dtype)
-    if name in ("int4", "int2"):
-        return array.astype(np.int8)
-    if name in ("uint4", "uint2"):
-        return array.astype(np.uint8)
-    return array
+    return array.astype(_SMALL.get(name, array.dtype), copy=False)
 
 
 def dtypes_of(values: Several) -> tuple[np.dtype | None, ...]:

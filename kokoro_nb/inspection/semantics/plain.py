@@ -198,15 +198,9 @@ def _dynamic_lstm(call: OnnxCall, x: Array, w: Array, r: Array, *more: Any) -> t
     def rounded(values: Array) -> Array:
         return linear(*dynamic_quantize(call, values))
 
-    *plain, w_scale, w_zero, r_scale, r_zero = more
-    wide = [_directed(q, scale, zero) for q, scale, zero in ((w, w_scale, w_zero), (r, r_scale, r_zero))]
+    plain, about = more[:-4], [one.reshape(len(w), 1, -1) for one in more[-4:]]  # of a direction, or of each column
+    wide = linear(w, *about[:2]), linear(r, *about[2:])
     return lstm(call, rounded(x), *(each.swapaxes(1, 2) for each in wide), *plain, rounded=rounded)
-
-
-def _directed(values: Array, scale: Array, zero: Array) -> Array:
-    """Return the weights of each direction: one scale for a direction, or one for each of its columns."""
-    shape = (values.shape[0], 1, -1)
-    return (values.astype(np.float64) - zero.astype(np.float64).reshape(shape)) * scale.reshape(shape)
 
 
 @meaning("MatMulNBits", domain=MICROSOFT)
@@ -242,8 +236,7 @@ def unpacked(values: Array, bits: int) -> Array:
 def _fused_matmul(call: OnnxCall, a: Array, b: Array) -> Array:
     if call.get("transBatchA", 0) or call.get("transBatchB", 0):
         raise ValueError("batches are transposed")
-    a = a.swapaxes(-1, -2) if call.get("transA", 0) else a
-    b = b.swapaxes(-1, -2) if call.get("transB", 0) else b
+    a, b = (x.swapaxes(-1, -2) if call.get(name, 0) else x for name, x in (("transA", a), ("transB", b)))
     return call.get("alpha", 1.0) * np.matmul(a, b)
 
 
