@@ -90,17 +90,17 @@ def one_line(error: BaseException) -> str:
 
 
 @contextmanager
-def refusing(what: str, end: str = ".", say: Callable[[Exception], str] | None = None) -> Iterator[None]:
-    """Make an `InputError` that begins with `what` of anything that another package raises, which is of any type.
+def refusing(sentence: str, say: Callable[[Exception], str] = one_line) -> Iterator[None]:
+    """Make an `InputError` with this sentence of anything that another package raises, which is of any type.
 
-    `say` words the error, by default as `one_line` does; an `InputError` is raised as it is.
+    In place of ``{}`` stands the error in the words of `say`; an `InputError` is raised as it is.
     """
     try:
         yield
     except InputError:
         raise
     except Exception as error:
-        raise InputError(f"{what}: {(say or one_line)(error)}{end}") from error
+        raise InputError(sentence.replace("{}", say(error))) from error
 
 
 def _shortened(word: re.Match[str]) -> str:

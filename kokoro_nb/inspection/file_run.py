@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.errors import InputError
+from kokoro_nb.errors import InputError, refusing
 from kokoro_nb.inspection.input_maker import made_inputs
 from kokoro_nb.inspection.judged_run import Blame, JudgedRun, OperatorAlone
 from kokoro_nb.inspection.node_groups import NodeGroups
@@ -80,16 +80,12 @@ class FileRun(JudgedRun):
         """Return the inputs and outputs of a node on the runtime, run once more."""
         return _run(self.file, self.inputs, [*node.reads, *node.outputs])
 
-    def call(self, node: OnnxNode, values: Values) -> tuple[OnnxCall, list[Value]]:
-        """Return a node with the values that go into it."""
-        return self.file.call(node, values)
-
     def blamed(self, judgement: NodeJudgement) -> tuple[Blame, tuple[str, ...]]:
         """Run the node alone on the runtime, and on onnx's reference evaluator: see `JudgedRun.blamed`."""
         worst, node = judgement.worst, self.nodes[judgement.index]
         assert worst is not None
         values = self.captured(node)
-        call, inputs = self.call(node, values)
+        call, inputs = self.file.call(node, values)
         proofs: tuple[str, ...] = ()
         try:
             model, read = self._alone(node, values)
@@ -104,8 +100,8 @@ class FileRun(JudgedRun):
         if reference is None or reference.is_wrong:
             other = "onnx's reference evaluator does not agree with float64 here either; either may be meant."
             return "unknown", (*proofs, other)
-        times = f"{number(reference.ratio)} times the rounding-error bound"
-        times = f"{times}, where the runtime has {number(alone.ratio)} times"
+        bound = f"{number(reference.ratio)} times the rounding-error bound"
+        times = f"{bound}, where the runtime has {number(alone.ratio)} times"
         other = f"onnx's reference evaluator, in the file's own types, agrees with float64: {times}."
         return "runtime", (*proofs, other)
 
@@ -145,12 +141,12 @@ class FileRun(JudgedRun):
         node = self.nodes[judgement.index]
         values, names = self.captured(node), list(node.proto.output)
         model, read = self._alone(node, values)
-        _, exact = judged_outputs(*self.call(node, values), [None] * len(names))
+        _, exact = judged_outputs(*self.file.call(node, values), [None] * len(names))
         assert judgement.worst is not None
         name = judgement.worst.name
         onnx.save(model, place / "one_node.onnx")
-        saved = {"right": np.asarray(exact[names.index(name)], np.float64)}
-        saved |= {f"in.{key}": array for key, array in read.items()}
+        saved = {f"in.{key}": array for key, array in read.items()}
+        saved["right"] = np.asarray(exact[names.index(name)], np.float64)
         output = [value.name for value in model.graph.output].index(name)
         return OperatorAlone("onnx and onnxruntime", ONNX_LINES.format(output=output), saved)
 
@@ -159,11 +155,9 @@ def _by_reference(model: Any, inputs: Arrays) -> dict[str, Value]:
     """Run a model on onnx's reference evaluator, in its own types; InputError if that does not know it, or stops."""
     from onnx.reference import ReferenceEvaluator
 
-    try:
-        with np.errstate(all="ignore"):
-            results = ReferenceEvaluator(model).run(None, dict(inputs))
-    except Exception as error:  # a third party's operators: anything can come
-        raise InputError(f"onnx's reference evaluator stops: {str(error)[:200]}") from error
+    said = "onnx's reference evaluator stops: {}"
+    with refusing(said, lambda error: str(error)[:200]), np.errstate(all="ignore"):
+        results = ReferenceEvaluator(model).run(None, dict(inputs))
     return dict(zip((output.name for output in model.graph.output), results, strict=True))
 
 

@@ -115,12 +115,8 @@ class InspectionReport:
         judged = sum(judgement.verdict != "unknown" for judgement in self.judgements)
         seen = f"{judged:,} of {self.nodes:,} nodes judged on {self.runtime}"
         if self.first is None:
-            fine = (
-                "nothing wrong was found"
-                if self.verdict == "pass"
-                else "nothing wrong was found in what could be judged"
-            )
-            return f"{fine}; {seen}."
+            limits = "" if self.verdict == "pass" else " in what could be judged"
+            return f"nothing wrong was found{limits}; {seen}."
         count = len(self.findings)
         more = f" {count - 1} more {'thing is' if count == 2 else 'things are'} wrong." if count > 1 else ""
         return f"{self.first.statement}{more} Blame: {self.first.blame}; {seen}."
@@ -150,12 +146,11 @@ def _parts(report: InspectionReport) -> list[Fragment]:
 
 
 def _output(one: OutputSummary) -> dict[str, object]:
-    shape = "x".join(map(str, one.shape))
     snr = one.snr
     return {
         "output": one.name,
         "type": one.dtype,
-        "shape": shape,
+        "shape": "x".join(map(str, one.shape)),
         "finite": f"{one.finite:.2%}",
         "error against float64 (of peak)": one.error,
         "signal over that error (dB)": "no error" if snr is not None and np.isinf(snr) else snr,

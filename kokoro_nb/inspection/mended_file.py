@@ -250,7 +250,7 @@ def converted(model: Any, kept: Sequence[str]) -> Any:
     with quietly():
         from onnxruntime.transformers.float16 import DEFAULT_OP_BLOCK_LIST, convert_float_to_float16
 
-        with refusing("ONNX Runtime's tool does not convert it to float16", end="", say=brief):
+        with refusing("ONNX Runtime's tool does not convert it to float16: {}", brief):
             half = convert_float_to_float16(
                 copied(model),
                 min_positive_val=SMALLEST,

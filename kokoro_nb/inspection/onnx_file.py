@@ -285,5 +285,5 @@ def in_order(graph: Any, path: Path) -> bool:
 def _inlined(model: Any, path: Path) -> Any:
     import onnx.inliner
 
-    with refusing(f"{path}: its functions cannot be written out", end="", say=brief):
+    with refusing(f"{path}: its functions cannot be written out: {{}}", brief):
         return onnx.inliner.inline_local_functions(model)

@@ -156,7 +156,7 @@ class MilFile(CapturedProgram):
             for name in filter(self._places.__contains__, results):
                 observe(name, results[name])
 
-        with refusing(f"{self.path} cannot be executed", say=_with_note), quietly():
+        with refusing(f"{self.path} cannot be executed: {{}}.", _with_note), quietly():
             return interpreter.run(inputs, seen)
 
     def alone(self, name: str, inputs: Arrays, captured: Arrays, folder: Path) -> OperatorAlone:
@@ -228,7 +228,7 @@ def _with_note(error: Exception) -> str:
 
 
 def _in_one_file(path: Path) -> SavedProgram:
-    with refusing(f"{path} is no Core ML model, or it is damaged", say=_text), quietly():
+    with refusing(f"{path} is no Core ML model, or it is damaged: {{}}.", _text), quietly():
         import coremltools as ct
 
         spec = ct.utils.load_spec(str(path))

@@ -64,7 +64,7 @@ class Pt2File(CapturedProgram):
             raise InputError(f"{path} is no .pt2 file of torch.export.save, or it is cut off: {error}.") from error
         if size > HEAVIEST:
             raise InputError(f"{path} has {size:,} bytes when unpacked; at most {HEAVIEST:,} are read.")
-        with refusing(f"{path} cannot be read by torch.export.load"), quietly():
+        with refusing(f"{path} cannot be read by torch.export.load: {{}}."), quietly():
             program = torch.export.load(str(path))
         names = [name for name in program.graph_signature.user_inputs if isinstance(name, str)]
         nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
@@ -115,7 +115,7 @@ class Pt2File(CapturedProgram):
             If PyTorch stops.
         """
         captured: dict[str, np.ndarray] = {}
-        with refusing(f"PyTorch stops on {self.path}"):
+        with refusing(f"PyTorch stops on {self.path}: {{}}."):
             specification = self.exported.specification
             outputs = specification.run(inputs, lambda name, one: captured.update({name: np.array(array_of(one))}))
         return ProgramRun(captured, outputs)

@@ -69,7 +69,7 @@ class PteFile(PteInstructions, CapturedProgram):
             raise InputError(f"{path} is no program of ExecuTorch.")
         with quietly():
             read = of_executorch("deserialize_pte_binary")
-            with refusing(f"{path} is cut off or damaged"):
+            with refusing(f"{path} is cut off or damaged: {{}}."):
                 whole = read(data)
                 with_data = hasattr(whole, "program")  # ExecuTorch 0.7 returns the program alone
                 program, held = (whole.program, whole.named_data) if with_data else (whole, None)
@@ -204,7 +204,7 @@ class PteFile(PteInstructions, CapturedProgram):
             values[f"in{k}"] = np.asarray(known, self.dtype(value)).reshape(tensor.sizes)
         with quietly():
             read, write = map(of_executorch, ("deserialize_pte_binary", "serialize_pte_binary"))
-            try:
+            with refusing("ExecuTorch does not write it as a program: {}", lambda error: str(error)[:200]):
                 whole = read(self.path.read_bytes())
                 plan = whole.program.execution_plan[0]
                 (chain,) = plan.chains
@@ -213,8 +213,6 @@ class PteFile(PteInstructions, CapturedProgram):
                 chain.inputs = chain.outputs = chain.stacktrace = None
                 _empty(whole.program, chain.instructions[0].instr_args.args)
                 data = bytes(write(whole, extract_delegate_segments=True))
-            except Exception as error:  # a third party's writer: of any type
-                raise InputError(f"ExecuTorch does not write it as a program: {str(error)[:200]}") from error
         (folder / "one_node.pte").write_bytes(data)
         kernels = "import executorch.kernels.quantized\n" if "quantized" in step.label else ""
         lines = LINES.format(kernels=kernels, count=len(values), method=plan.name, place=place)

@@ -229,7 +229,7 @@ class XnnDelegate:
         with quietly():
             header_form = of_executorch("XNNHeader")
         reader = _reader()
-        with refusing("its payload is damaged", end=""):
+        with refusing("its payload is damaged: {}"):
             header = header_form.from_bytes(payload[: header_form.EXPECTED_LENGTH])
             begin, constants = header.flatbuffer_offset, header.constant_data_offset
             graph = reader["XNNGraphT"].InitFromPackedBuf(payload[begin : begin + header.flatbuffer_size])
