@@ -192,14 +192,11 @@ def examined(file: OnnxFile, inputs: Arrays, seconds: float = float("inf"), tell
     """
     until = time.monotonic() + seconds
     nodes = nodes_of(file.model.graph)
-    drawn: dict[str, np.ndarray] = {}
     chosen = [name for node in nodes if node.is_random for name in node.outputs]
-    if chosen:
-        drawn = {k: np.asarray(one) for k, one in _run(file, inputs, chosen).items()}
-        file = replace(file, model=pinned(file.model, drawn))
+    drawn = {name: np.asarray(one) for name, one in _run(file, inputs, chosen).items()}
+    file = replace(file, model=pinned(file.model, drawn)) if drawn else file
     outputs, others = run_ways(file.model, inputs, tell)
-    ends = {output.name for output in file.model.graph.output}
-    freed = last_readers(nodes, ends)
+    freed = last_readers(nodes, {output.name for output in file.model.graph.output})
     truth: dict[str, Value] = {**inputs, **drawn}
     found: list[NodeJudgement] = []
     watch, groups = BudgetWatch(file, nodes), NodeGroups(file, nodes, inputs)

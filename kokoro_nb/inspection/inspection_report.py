@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -92,7 +93,7 @@ class InspectionReport:
 
     def table(self) -> Fragment:
         """Return a row for each node."""
-        return table([judgement.row() for judgement in self.judgements], "Every node in the order of execution")
+        return table(_rows(self.judgements), "Every node in the order of execution")
 
     @property
     def card(self) -> Fragment:
@@ -129,13 +130,11 @@ class InspectionReport:
 def _parts(report: InspectionReport) -> list[Fragment]:
     tables = {
         "Outputs": [_output(one) for one in report.outputs],
-        f"The {SHOWN} nodes furthest from their definition": [one.row() for one in report.worst(SHOWN)],
-        "What float16 would do to this file: the nodes that it would harm most": [
-            one.row() for one in in_danger(report.foresight, SHOWN)
-        ],
-        "Quantised layers, the noisiest first: the result over its noise": [
-            one.row() for one in report.budget.noisiest
-        ],
+        f"The {SHOWN} nodes furthest from their definition": _rows(report.worst(SHOWN)),
+        "What float16 would do to this file: the nodes that it would harm most": _rows(
+            in_danger(report.foresight, SHOWN)
+        ),
+        "Quantised layers, the noisiest first: the result over its noise": _rows(report.budget.noisiest),
         "Nodes that could not be judged": [
             {"node": one.key, "operator": one.operator, "reason": one.reason} for one in report.unjudged
         ],
@@ -143,6 +142,10 @@ def _parts(report: InspectionReport) -> list[Fragment]:
     every = report.table()
     html = f"<details><summary>All {len(report.judgements):,} nodes</summary>{every.html}</details>"
     return [report.card, *(table(rows, name) for name, rows in tables.items() if rows), Fragment(html, every.text)]
+
+
+def _rows(several: Iterable[Any]) -> list[dict[str, Any]]:
+    return [one.row() for one in several]
 
 
 def _output(one: OutputSummary) -> dict[str, object]:

@@ -143,7 +143,6 @@ class JudgedRun(Protocol):
 
     def division(self, judgement: NodeJudgement) -> tuple[Value, Value] | None:
         """Return the divisor and the quotient of a node that divides; None if it does not, or they are not known."""
-        return None
 
     def unsound_constants(self, judgement: NodeJudgement) -> Collection[str]:
         """Return the constants that a node reads and that are not finite, as far as they are known."""

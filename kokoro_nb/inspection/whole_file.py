@@ -181,11 +181,9 @@ def _unread_frames(seen: FileRun) -> Iterator[tuple[InspectionFinding, bool]]:
         name, axis = next(iter(axes.items()))
         length = seen.inputs[name].shape[axis]
         try:
-            read = _read_until(session, _repeated(seen.inputs, axes, 2), axes, 2 * length)
+            read = _read_until(session, seen.inputs, axes, 2)
             other = 1 if read < length else 4
-            if read == 2 * length:
-                continue
-            if _read_until(session, _repeated(seen.inputs, axes, other), axes, other * length) != read:
+            if read == 2 * length or _read_until(session, seen.inputs, axes, other) != read:
                 continue
         except InputError:  # it does not run at that length
             continue
@@ -199,18 +197,16 @@ def _unread_frames(seen: FileRun) -> Iterator[tuple[InspectionFinding, bool]]:
         yield InspectionFinding("structure", "file", statement, *about, proof=(proof,)), read < length
 
 
-def _repeated(inputs: Arrays, axes: Mapping[str, int], times: int) -> Arrays:
-    return {**inputs, **{name: np.concatenate([inputs[name]] * times, axis) for name, axis in axes.items()}}
-
-
-def _read_until(session: Any, inputs: Arrays, axes: Mapping[str, int], length: int) -> int:
-    """Return the least place from which on other values change no output; the length if the last one does."""
-    right = run_session(session, inputs)
+def _read_until(session: Any, inputs: Arrays, axes: Mapping[str, int], times: int) -> int:
+    """Return the least place of repeated inputs from which on other values change no output; their length if none."""
+    repeated = {name: np.concatenate([inputs[name]] * times, axis) for name, axis in axes.items()}
+    right = run_session(session, {**inputs, **repeated})
+    length = next(repeated[name].shape[axis] for name, axis in axes.items())
 
     def same(start: int) -> bool:
         changed = dict(inputs)
         for name, axis in axes.items():
-            value = np.moveaxis(inputs[name].copy(), axis, 0)
+            value = np.moveaxis(repeated[name].copy(), axis, 0)
             value[start:] = 1 - value[start:] if value.dtype.kind == "f" else value[0]
             changed[name] = np.ascontiguousarray(np.moveaxis(value, 0, axis))
         given = run_session(session, changed)

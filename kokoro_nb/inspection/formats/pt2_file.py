@@ -57,11 +57,9 @@ class Pt2File(CapturedProgram):
         InputError
             If it is no such file, is cut off or damaged, or becomes too large when unpacked.
         """
-        try:
-            with zipfile.ZipFile(path) as archive:
-                size = sum(one.file_size for one in archive.infolist())
-        except (zipfile.BadZipFile, OSError) as error:
-            raise InputError(f"{path} is no .pt2 file of torch.export.save, or it is cut off: {error}.") from error
+        no_file = f"{path} is no .pt2 file of torch.export.save, or it is cut off: {{}}."
+        with refusing(no_file, str), zipfile.ZipFile(path) as archive:
+            size = sum(one.file_size for one in archive.infolist())
         if size > HEAVIEST:
             raise InputError(f"{path} has {size:,} bytes when unpacked; at most {HEAVIEST:,} are read.")
         with refusing(f"{path} cannot be read by torch.export.load: {{}}."), quietly():

@@ -253,10 +253,8 @@ class XnnDelegate:
                 if not known.issuperset(node.reads):
                     raise InputError(f"its node {node.index} reads what nothing before it gives")
                 known.add(values[node.output].number)
-            places = [one.external for one in (*inputs, *outputs)]
-            if not known.issuperset(one.number for one in outputs) or not all(
-                k < len(sizes) and sizes[k] is not None for k in places
-            ):
+            fitting = all(one.external < len(sizes) and sizes[one.external] is not None for one in (*inputs, *outputs))
+            if not fitting or not known.issuperset(one.number for one in outputs):
                 raise InputError("its graph has other inputs or outputs than its call")
         return cls(nodes, values, tuple(inputs), tuple(outputs), sizes)
 

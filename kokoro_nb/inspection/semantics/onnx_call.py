@@ -160,8 +160,7 @@ def by_reference(call: OnnxCall, inputs: Several) -> list[Value]:
     graph = helper.make_graph(
         [call.node], "one", [onnx.ValueInfoProto(name=n) for n in given], [onnx.ValueInfoProto(name=n) for n in names]
     )
-    opsets = [helper.make_opsetid(domain, version) for domain, version in call.opsets.items()]
-    evaluator = ReferenceEvaluator(helper.make_model(graph, opset_imports=opsets))
+    evaluator = ReferenceEvaluator(graph, opsets=call.opsets)
     for name, value in vars(evaluator.rt_nodes_[0]).items():
         if isinstance(value, np.float32):  # an attribute: its square root must not be taken in float32
             setattr(evaluator.rt_nodes_[0], name, float(value))

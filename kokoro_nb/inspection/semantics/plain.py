@@ -1,21 +1,14 @@
 """Operators element by element and along axes in float64, and those of the domain com.microsoft."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy import special
 
 from kokoro_nb.inspection.semantics.convolution_semantics import convolved
-from kokoro_nb.inspection.semantics.onnx_call import (
-    MEANINGS,
-    MICROSOFT,
-    Meaning,
-    OnnxCall,
-    by_reference,
-    meaning,
-    stored_as,
-)
+from kokoro_nb.inspection.semantics.onnx_call import MEANINGS, MICROSOFT, OnnxCall, by_reference, meaning, stored_as
 from kokoro_nb.inspection.semantics.quantised import dynamic_quantize, linear
 from kokoro_nb.inspection.semantics.recurrences import activation, lstm
 from kokoro_nb.inspection.value_types import Array, Input, Value
@@ -167,21 +160,18 @@ def _dropout(
     return x, np.ones(x.shape, bool)
 
 
-def _window(*terms: float) -> Meaning:
-    def window(call: OnnxCall, size: Array) -> Array:
-        points = int(size) if call.get("periodic", 1) else int(size) - 1
-        angle = 2 * np.pi * np.arange(int(size)) / points
-        return sum((term * np.cos(k * angle) for k, term in enumerate(terms)), np.zeros(int(size)))
-
-    return window
+def _window(call: OnnxCall, size: Array, terms: tuple[float, ...]) -> Array:
+    points = int(size) if call.get("periodic", 1) else int(size) - 1
+    angle = 2 * np.pi * np.arange(int(size)) / points
+    return sum((term * np.cos(k * angle) for k, term in enumerate(terms)), np.zeros(int(size)))
 
 
 MEANINGS |= {
     ("", "Erf"): lambda call, x: special.erf(x),
     ("", "HardSwish"): lambda call, x: x * np.clip(x / 6 + 0.5, 0, 1),
-    ("", "HannWindow"): _window(0.5, -0.5),
-    ("", "HammingWindow"): _window(25 / 46, -21 / 46),
-    ("", "BlackmanWindow"): _window(0.42, -0.5, 0.08),
+    ("", "HannWindow"): partial(_window, terms=(0.5, -0.5)),
+    ("", "HammingWindow"): partial(_window, terms=(25 / 46, -21 / 46)),
+    ("", "BlackmanWindow"): partial(_window, terms=(0.42, -0.5, 0.08)),
     (MICROSOFT, "FastGelu"): lambda call, x, bias=None: _by_tanh(x if bias is None else x + bias),
     (MICROSOFT, "BiasGelu"): lambda call, x, bias: (x + bias) * special.ndtr(x + bias),
     (MICROSOFT, "QuickGelu"): lambda call, x: x * special.expit(call.get("alpha", 1.702) * x),
