@@ -1,8 +1,8 @@
 """The errors that users are meant to read, and what a request to end becomes."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from importlib import import_module, metadata
 from signal import Signals
 from typing import Any, TypeVar
@@ -87,20 +87,6 @@ def noted(error: _Error, note: str) -> _Error:
 def one_line(error: BaseException) -> str:
     """Return class and text of an error, on one line of at most `WORD` characters."""
     return " ".join(f"{type(error).__name__}: {error}".split())[:WORD]
-
-
-@contextmanager
-def refusing(sentence: str, say: Callable[[Exception], str] = one_line) -> Iterator[None]:
-    """Make an `InputError` with this sentence of anything that another package raises, which is of any type.
-
-    In place of ``{}`` stands the error in the words of `say`; an `InputError` is raised as it is.
-    """
-    try:
-        yield
-    except InputError:
-        raise
-    except Exception as error:
-        raise InputError(sentence.replace("{}", say(error))) from error
 
 
 def _shortened(word: re.Match[str]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.errors import InputError, refusing
+from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.input_maker import made_inputs
 from kokoro_nb.inspection.judged_run import Blame, JudgedRun, OperatorAlone
 from kokoro_nb.inspection.node_groups import NodeGroups
@@ -37,7 +37,7 @@ from kokoro_nb.inspection.onnx_model import (
 )
 from kokoro_nb.inspection.quantisation_budget import BudgetWatch, QuantisationBudget
 from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall
-from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values
+from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values, refusing
 from kokoro_nb.markup import number
 
 ONNX_LINES = """\

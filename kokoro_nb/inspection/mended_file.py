@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.backends.base import quietly
-from kokoro_nb.errors import InputError, refusing
+from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.file_run import FileRun, examined
 from kokoro_nb.inspection.float16_foresight import LARGEST, float16_foresight, in_danger
 from kokoro_nb.inspection.onnx_file import OnnxFile, in_order
 from kokoro_nb.inspection.onnx_model import brief, copied, freeing, last_readers, nodes_of, put, run_session, session_of
-from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values
+from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values, refusing
 from kokoro_nb.inspection.whole_file import AUDIBLE, signal_to_noise
 from kokoro_nb.locate.search import smallest
 from kokoro_nb.markup import number

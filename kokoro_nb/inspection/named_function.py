@@ -9,7 +9,8 @@ from types import ModuleType
 from typing import Any
 
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.errors import InputError, one_line, refusing
+from kokoro_nb.errors import InputError, one_line
+from kokoro_nb.inspection.value_types import refusing
 from kokoro_nb.locate.paired_programs import other_program
 
 FORM = "file.py:function or package.module:function"

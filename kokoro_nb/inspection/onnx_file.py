@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.errors import InputError, refusing
+from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.onnx_model import OnnxNode, brief, put, typed_inputs
 from kokoro_nb.inspection.semantics.control_flow import bodies_of, captured_names
 from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, computed, dtypes_of
-from kokoro_nb.inspection.value_types import Value, Values
+from kokoro_nb.inspection.value_types import Value, Values, refusing
 
 LARGEST = 2 * 2**30 - 1  # bytes of a protocol buffer
 HEAVIEST = 4 * 2**30  # bytes of weights beside it

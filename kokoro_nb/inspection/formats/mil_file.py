@@ -20,12 +20,12 @@ from kokoro_nb.backends.mil.execution_plan import declared_dtype
 from kokoro_nb.backends.mil.interpreter import Interpreter
 from kokoro_nb.backends.mil.rounding import FLOAT32, FLOAT64
 from kokoro_nb.backends.signature import TensorSpec, dtype_name
-from kokoro_nb.errors import InputError, refusing
+from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.captured_program import CapturedProgram, ProgramFacts, ProgramRun
 from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram, Observe
 from kokoro_nb.inspection.input_maker import MadeInputs, drawn_inputs, fixed
 from kokoro_nb.inspection.judged_run import OperatorAlone
-from kokoro_nb.inspection.value_types import Arrays
+from kokoro_nb.inspection.value_types import Arrays, refusing
 from kokoro_nb.traces.trace import CONSTANT, INPUT, Given, Hook, Operator
 
 BODY = "it has a program of its own inside, or draws, or holds a state"

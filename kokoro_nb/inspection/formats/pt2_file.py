@@ -14,12 +14,12 @@ from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.called_operators import user_results
 from kokoro_nb.backends.exported import Exported, tensors_in
 from kokoro_nb.backends.signature import TensorSpec, array_of, dtype_name
-from kokoro_nb.errors import InputError, refusing
+from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.captured_program import CapturedProgram, ProgramFacts, ProgramRun
 from kokoro_nb.inspection.compared_program import ComparedProgram, of_exported
 from kokoro_nb.inspection.input_maker import MadeInputs, drawn_inputs, fixed
 from kokoro_nb.inspection.judged_run import OperatorAlone
-from kokoro_nb.inspection.value_types import Arrays
+from kokoro_nb.inspection.value_types import Arrays, refusing
 from kokoro_nb.torch_private import schema
 from kokoro_nb.traces.trace import Given, Hook, Operator
 

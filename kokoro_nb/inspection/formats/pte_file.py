@@ -14,7 +14,7 @@ import torch
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.executorch.executorch_private import of_executorch
 from kokoro_nb.backends.signature import TensorSpec, array_of
-from kokoro_nb.errors import InputError, refusing
+from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.captured_program import CapturedProgram, ProgramFacts, ProgramRun
 from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram, Observe
 from kokoro_nb.inspection.formats.pte_instructions import PteInstructions, Step
@@ -22,7 +22,7 @@ from kokoro_nb.inspection.formats.xnnpack_graph import NONE, XnnDelegate, XnnVal
 from kokoro_nb.inspection.input_maker import MadeInputs, drawn_inputs
 from kokoro_nb.inspection.judged_run import OperatorAlone
 from kokoro_nb.inspection.semantics.onnx_call import widened
-from kokoro_nb.inspection.value_types import Array, Arrays
+from kokoro_nb.inspection.value_types import Array, Arrays, refusing
 from kokoro_nb.traces.trace import CONSTANT, INPUT, Given, Hook
 
 LARGEST = 4 * 2**30  # bytes of a file

@@ -20,7 +20,8 @@ from torch.nn import functional as F
 
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.executorch.executorch_private import of_executorch
-from kokoro_nb.errors import InputError, refusing
+from kokoro_nb.errors import InputError
+from kokoro_nb.inspection.value_types import refusing
 
 Given = list[Any]
 Compute = Callable[[SimpleNamespace, Given], Any]
