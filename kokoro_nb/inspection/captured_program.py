@@ -203,10 +203,8 @@ class CapturedProgram(Meaning, Protocol):
         findings, notes = node_findings(seen)
         nodes = self.compared().nodes
         loud, noted = imprecise(nodes, seen.judgements, outputs, bool(findings))
-        stopped = (seen.stopped,) if seen.stopped else ()
-        said = (*facts.notes, *unread_inputs(seen.inputs, nodes), *stopped, *notes, *noted)
-        every = (*findings, *unstable(outputs), *loud)
-        about = facts.path, facts.runtime, every, said, seen.judgements
+        said = (*facts.notes, *unread_inputs(seen.inputs, nodes), *filter(None, [seen.stopped]), *notes, *noted)
+        about = facts.path, facts.runtime, (*findings, *unstable(outputs), *loud), said, seen.judgements
         return InspectionReport(*about, outputs, made.how, len(seen.nodes))
 
 

@@ -37,7 +37,7 @@ from kokoro_nb.inspection.onnx_model import (
 )
 from kokoro_nb.inspection.quantisation_budget import BudgetWatch, QuantisationBudget
 from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall
-from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values
+from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values, refusing
 from kokoro_nb.markup import number
 
 ONNX_LINES = """\
@@ -80,16 +80,12 @@ class FileRun(JudgedRun):
         """Return the inputs and outputs of a node on the runtime, run once more."""
         return _run(self.file, self.inputs, [*node.reads, *node.outputs])
 
-    def call(self, node: OnnxNode, values: Values) -> tuple[OnnxCall, list[Value]]:
-        """Return a node with the values that go into it."""
-        return self.file.call(node, values)
-
     def blamed(self, judgement: NodeJudgement) -> tuple[Blame, tuple[str, ...]]:
         """Run the node alone on the runtime, and on onnx's reference evaluator: see `JudgedRun.blamed`."""
         worst, node = judgement.worst, self.nodes[judgement.index]
         assert worst is not None
         values = self.captured(node)
-        call, inputs = self.call(node, values)
+        call, inputs = self.file.call(node, values)
         proofs: tuple[str, ...] = ()
         try:
             model, read = self._alone(node, values)
@@ -104,8 +100,8 @@ class FileRun(JudgedRun):
         if reference is None or reference.is_wrong:
             other = "onnx's reference evaluator does not agree with float64 here either; either may be meant."
             return "unknown", (*proofs, other)
-        times = f"{number(reference.ratio)} times the rounding-error bound"
-        times = f"{times}, where the runtime has {number(alone.ratio)} times"
+        bound = f"{number(reference.ratio)} times the rounding-error bound"
+        times = f"{bound}, where the runtime has {number(alone.ratio)} times"
         other = f"onnx's reference evaluator, in the file's own types, agrees with float64: {times}."
         return "runtime", (*proofs, other)
 
@@ -145,12 +141,12 @@ class FileRun(JudgedRun):
         node = self.nodes[judgement.index]
         values, names = self.captured(node), list(node.proto.output)
         model, read = self._alone(node, values)
-        _, exact = judged_outputs(*self.call(node, values), [None] * len(names))
+        _, exact = judged_outputs(*self.file.call(node, values), [None] * len(names))
         assert judgement.worst is not None
         name = judgement.worst.name
         onnx.save(model, place / "one_node.onnx")
-        saved = {"right": np.asarray(exact[names.index(name)], np.float64)}
-        saved |= {f"in.{key}": array for key, array in read.items()}
+        saved = {f"in.{key}": array for key, array in read.items()}
+        saved["right"] = np.asarray(exact[names.index(name)], np.float64)
         output = [value.name for value in model.graph.output].index(name)
         return OperatorAlone("onnx and onnxruntime", ONNX_LINES.format(output=output), saved)
 
@@ -159,11 +155,9 @@ def _by_reference(model: Any, inputs: Arrays) -> dict[str, Value]:
     """Run a model on onnx's reference evaluator, in its own types; InputError if that does not know it, or stops."""
     from onnx.reference import ReferenceEvaluator
 
-    try:
-        with np.errstate(all="ignore"):
-            results = ReferenceEvaluator(model).run(None, dict(inputs))
-    except Exception as error:  # a third party's operators: anything can come
-        raise InputError(f"onnx's reference evaluator stops: {str(error)[:200]}") from error
+    said = "onnx's reference evaluator stops: {}"
+    with refusing(said, lambda error: str(error)[:200]), np.errstate(all="ignore"):
+        results = ReferenceEvaluator(model).run(None, dict(inputs))
     return dict(zip((output.name for output in model.graph.output), results, strict=True))
 
 
@@ -198,14 +192,11 @@ def examined(file: OnnxFile, inputs: Arrays, seconds: float = float("inf"), tell
     """
     until = time.monotonic() + seconds
     nodes = nodes_of(file.model.graph)
-    drawn: dict[str, np.ndarray] = {}
     chosen = [name for node in nodes if node.is_random for name in node.outputs]
-    if chosen:
-        drawn = {k: np.asarray(one) for k, one in _run(file, inputs, chosen).items()}
-        file = replace(file, model=pinned(file.model, drawn))
+    drawn = {name: np.asarray(one) for name, one in _run(file, inputs, chosen).items()}
+    file = replace(file, model=pinned(file.model, drawn)) if drawn else file
     outputs, others = run_ways(file.model, inputs, tell)
-    ends = {output.name for output in file.model.graph.output}
-    freed = last_readers(nodes, ends)
+    freed = last_readers(nodes, {output.name for output in file.model.graph.output})
     truth: dict[str, Value] = {**inputs, **drawn}
     found: list[NodeJudgement] = []
     watch, groups = BudgetWatch(file, nodes), NodeGroups(file, nodes, inputs)

@@ -7,7 +7,7 @@ well: Kokoro's running phase is beyond 65504 after a second, and its sine would 
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,8 @@ LOST = 0.01  # of a result: 40 dB
 FURTHEST = 2.0**900  # of an exponential, and of what is rounded
 _NORMS = "InstanceNormalization LayerNormalization GroupNormalization RMSNormalization ReduceL2 ReduceSumSquare"
 NORMS = frozenset(_NORMS.split())
+_ROOM = "headroom (bits)", "headroom of sums inside (bits)"
+COLUMNS = "node", "operator", *_ROOM, "noise (of its result)", "noise of its input"
 
 
 @dataclass(frozen=True)
@@ -66,14 +68,7 @@ class HalfPrecisionNode:
 
     def row(self) -> dict[str, Any]:
         """Return it as a row of a table."""
-        return {
-            "node": self.key,
-            "operator": self.operator,
-            "headroom (bits)": self.headroom,
-            "headroom of sums inside (bits)": self.inside,
-            "noise (of its result)": self.noise,
-            "noise of its input": self.before,
-        }
+        return dict(zip(COLUMNS, astuple(self)[1:], strict=True))
 
     @property
     def overflows(self) -> bool:

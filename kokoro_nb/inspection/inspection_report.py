@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -92,7 +93,7 @@ class InspectionReport:
 
     def table(self) -> Fragment:
         """Return a row for each node."""
-        return table([judgement.row() for judgement in self.judgements], "Every node in the order of execution")
+        return table(_rows(self.judgements), "Every node in the order of execution")
 
     @property
     def card(self) -> Fragment:
@@ -115,12 +116,8 @@ class InspectionReport:
         judged = sum(judgement.verdict != "unknown" for judgement in self.judgements)
         seen = f"{judged:,} of {self.nodes:,} nodes judged on {self.runtime}"
         if self.first is None:
-            fine = (
-                "nothing wrong was found"
-                if self.verdict == "pass"
-                else "nothing wrong was found in what could be judged"
-            )
-            return f"{fine}; {seen}."
+            limits = "" if self.verdict == "pass" else " in what could be judged"
+            return f"nothing wrong was found{limits}; {seen}."
         count = len(self.findings)
         more = f" {count - 1} more {'thing is' if count == 2 else 'things are'} wrong." if count > 1 else ""
         return f"{self.first.statement}{more} Blame: {self.first.blame}; {seen}."
@@ -133,13 +130,11 @@ class InspectionReport:
 def _parts(report: InspectionReport) -> list[Fragment]:
     tables = {
         "Outputs": [_output(one) for one in report.outputs],
-        f"The {SHOWN} nodes furthest from their definition": [one.row() for one in report.worst(SHOWN)],
-        "What float16 would do to this file: the nodes that it would harm most": [
-            one.row() for one in in_danger(report.foresight, SHOWN)
-        ],
-        "Quantised layers, the noisiest first: the result over its noise": [
-            one.row() for one in report.budget.noisiest
-        ],
+        f"The {SHOWN} nodes furthest from their definition": _rows(report.worst(SHOWN)),
+        "What float16 would do to this file: the nodes that it would harm most": _rows(
+            in_danger(report.foresight, SHOWN)
+        ),
+        "Quantised layers, the noisiest first: the result over its noise": _rows(report.budget.noisiest),
         "Nodes that could not be judged": [
             {"node": one.key, "operator": one.operator, "reason": one.reason} for one in report.unjudged
         ],
@@ -149,13 +144,16 @@ def _parts(report: InspectionReport) -> list[Fragment]:
     return [report.card, *(table(rows, name) for name, rows in tables.items() if rows), Fragment(html, every.text)]
 
 
+def _rows(several: Iterable[Any]) -> list[dict[str, Any]]:
+    return [one.row() for one in several]
+
+
 def _output(one: OutputSummary) -> dict[str, object]:
-    shape = "x".join(map(str, one.shape))
     snr = one.snr
     return {
         "output": one.name,
         "type": one.dtype,
-        "shape": shape,
+        "shape": "x".join(map(str, one.shape)),
         "finite": f"{one.finite:.2%}",
         "error against float64 (of peak)": one.error,
         "signal over that error (dB)": "no error" if snr is not None and np.isinf(snr) else snr,

@@ -143,7 +143,6 @@ class JudgedRun(Protocol):
 
     def division(self, judgement: NodeJudgement) -> tuple[Value, Value] | None:
         """Return the divisor and the quotient of a node that divides; None if it does not, or they are not known."""
-        return None
 
     def unsound_constants(self, judgement: NodeJudgement) -> Collection[str]:
         """Return the constants that a node reads and that are not finite, as far as they are known."""
@@ -213,19 +212,12 @@ def _not_finite(seen: JudgedRun, judgement: NodeJudgement, began: bool) -> tuple
         blame, other = ELSEWHERE[seen.is_unsound_elsewhere(judgement)]
         law += "is not finite here either."
     statement = f"{where} gives the first values that are not finite{' here' * bool(judgement.true_finite)}: {share}."
-    return _divided(seen, judgement, InspectionFinding.at(judgement, "nonfinite", blame, statement, law, other)), ""
-
-
-def _divided(seen: JudgedRun, judgement: NodeJudgement, finding: InspectionFinding) -> InspectionFinding:
-    """Return the finding with its mechanism, where all that is not finite was divided by zero."""
-    found = seen.division(judgement)
-    if found is None:
-        return finding
-    divisor, quotient = np.broadcast_arrays(*map(np.asarray, found))
-    if (divisor[~np.isfinite(quotient)] != 0).any():
-        return finding
+    finding = InspectionFinding.at(judgement, "nonfinite", blame, statement, law, other)
+    divisor, quotient = np.broadcast_arrays(*map(np.asarray, seen.division(judgement) or (1.0, np.nan)))
+    if (divisor[~np.isfinite(quotient)] != 0).any():  # not all of it was divided by zero
+        return finding, ""
     words = f"{np.mean(divisor == 0):.2%} of the divisors are 0, and all that is not finite is divided by them"
-    return replace(finding, mechanism=Mechanism("division by zero", "a divisor is 0", (words,)))
+    return replace(finding, mechanism=Mechanism("division by zero", "a divisor is 0", (words,))), ""
 
 
 def _of_constant(seen: JudgedRun) -> Iterator[InspectionFinding]:

@@ -21,7 +21,7 @@ from kokoro_nb.inspection.file_run import FileRun, examined
 from kokoro_nb.inspection.float16_foresight import LARGEST, float16_foresight, in_danger
 from kokoro_nb.inspection.onnx_file import OnnxFile, in_order
 from kokoro_nb.inspection.onnx_model import brief, copied, freeing, last_readers, nodes_of, put, run_session, session_of
-from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values
+from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values, refusing
 from kokoro_nb.inspection.whole_file import AUDIBLE, signal_to_noise
 from kokoro_nb.locate.search import smallest
 from kokoro_nb.markup import number
@@ -250,7 +250,7 @@ def converted(model: Any, kept: Sequence[str]) -> Any:
     with quietly():
         from onnxruntime.transformers.float16 import DEFAULT_OP_BLOCK_LIST, convert_float_to_float16
 
-        try:
+        with refusing("ONNX Runtime's tool does not convert it to float16: {}", brief):
             half = convert_float_to_float16(
                 copied(model),
                 min_positive_val=SMALLEST,
@@ -259,8 +259,6 @@ def converted(model: Any, kept: Sequence[str]) -> Any:
                 op_block_list=[one for one in DEFAULT_OP_BLOCK_LIST if one not in MEASURED],
                 node_block_list=list(kept),
             )
-        except Exception as error:  # of any type, by what the tool meets
-            raise InputError(f"ONNX Runtime's tool does not convert it to float16: {brief(error)}") from error
     _unrounded(half.graph)
     in_order(half.graph, Path("the converted file"))
     return half

@@ -10,6 +10,7 @@ from typing import Any
 
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.errors import InputError, one_line
+from kokoro_nb.inspection.value_types import refusing
 from kokoro_nb.locate.paired_programs import other_program
 
 FORM = "file.py:function or package.module:function"
@@ -54,7 +55,7 @@ def made_by(target: str) -> tuple[Any, Mapping[str, Any], tuple[Any, Mapping[str
 
 
 def _imported(place: str) -> ModuleType:
-    try:
+    with refusing(f"{place} cannot be imported ({{}})."):
         if not place.endswith(".py"):
             return importlib.import_module(place)
         path = Path(place)
@@ -65,8 +66,4 @@ def _imported(place: str) -> ModuleType:
         module.__file__ = str(path)
         sys.modules.setdefault(path.stem, module)  # dataclasses look their module up by name
         loader.exec_module(module)
-    except InputError:
-        raise
-    except Exception as error:
-        raise InputError(f"{place} cannot be imported ({one_line(error)}).") from error
-    return module
+        return module

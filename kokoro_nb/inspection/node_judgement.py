@@ -270,8 +270,11 @@ def _output_error(
         if before is not None:
             nearest = np.clip(value.astype(np.float64), before - 0.5, before + 0.5)  # either of two beside a tie
             return compared(name, value, nearest, INTEGER_SLACK * np.maximum(1.0, np.abs(before)))
-        if call.node.op_type in ("Cast", "CastLike") and is_float(np.asarray(inputs[0]).dtype):
-            value, right = _defined_part(value, right, np.asarray(inputs[0]))
+        cast = call.node.op_type in ("Cast", "CastLike") and value.dtype.kind in "iu"
+        if cast and is_float(np.asarray(inputs[0]).dtype):
+            wide, info = np.asarray(inputs[0]).astype(np.float64), np.iinfo(value.dtype)
+            inside = (wide > float(info.min) - 1) & (wide < float(info.max) + 1)  # beyond it nothing is defined
+            value, right = np.where(inside, value, 0), np.where(inside, right, 0)
         return compared(name, value, right, None)
     last = spacing(np.asarray(right, np.float64), value.dtype)
     return compared(name, value, right, last, lambda: rounding_limits(call, inputs, exact, k, value.dtype))
@@ -321,16 +324,6 @@ def _before(call: OnnxCall, inputs: Several, k: int, given: Any) -> np.ndarray |
             scale, zero = float(used[1]), float(used[2])
             return np.clip(-np.minimum(0, wide[0].min(initial=0)) / scale if k == 2 else wide[0] / scale + zero, 0, 255)
     return None
-
-
-def _defined_part(value: np.ndarray, right: np.ndarray, source: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return both with 0 where a float is beyond the integers' range: what it becomes there is not defined."""
-    if value.dtype.kind not in "iu":
-        return value, right
-    info = np.iinfo(value.dtype)
-    wide = source.astype(np.float64)
-    inside = (wide > float(info.min) - 1) & (wide < float(info.max) + 1)
-    return np.where(inside, value, 0), np.where(inside, right, 0)
 
 
 def compared(name: str, value: Array, right: Array, limits: Input, rounding: Any = None) -> NodeOutputError:

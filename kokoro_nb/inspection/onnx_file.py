@@ -13,7 +13,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.onnx_model import OnnxNode, brief, put, typed_inputs
 from kokoro_nb.inspection.semantics.control_flow import bodies_of, captured_names
 from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, computed, dtypes_of
-from kokoro_nb.inspection.value_types import Value, Values
+from kokoro_nb.inspection.value_types import Value, Values, refusing
 
 LARGEST = 2 * 2**30 - 1  # bytes of a protocol buffer
 HEAVIEST = 4 * 2**30  # bytes of weights beside it
@@ -285,7 +285,5 @@ def in_order(graph: Any, path: Path) -> bool:
 def _inlined(model: Any, path: Path) -> Any:
     import onnx.inliner
 
-    try:
+    with refusing(f"{path}: its functions cannot be written out: {{}}", brief):
         return onnx.inliner.inline_local_functions(model)
-    except Exception as error:
-        raise InputError(f"{path}: its functions cannot be written out: {brief(error)}") from error

@@ -246,17 +246,11 @@ def _cured_as_well(
     """Return the diagnosis with what cures the program that its one remedy ends at, where that is sick itself."""
     if [one.verdict for one in found.remedies] != ["fail"]:
         return found
-    (first,) = found.remedies
-    further = [
-        replace(
-            one,
-            name=f"{first.name}, {one.name}",
-            statement=f"{first.statement} {one.statement}",
-            error_before=first.error_before,
-        )
-        for one in diagnose(program, inputs, runtime, folder=folder, remedies=True).remedies
-    ]
-    return replace(found, remedies=(first, *further))
+    (first,), further = found.remedies, list(found.remedies)
+    for one in diagnose(program, inputs, runtime, folder=folder, remedies=True).remedies:
+        name, statement = f"{first.name}, {one.name}", f"{first.statement} {one.statement}"
+        further.append(replace(one, name=name, statement=statement, error_before=first.error_before))
+    return replace(found, remedies=tuple(further))
 
 
 def _examined(subject: Subject, reference: Any, method: Method, precision: Precision, remedies: bool) -> Diagnosis:

@@ -1,9 +1,12 @@
-"""Short names of the types that pass from node to node."""
+"""Short names of the types that pass from node to node, and the sentence that another package's error becomes."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+
+from kokoro_nb.errors import InputError, one_line
 
 Array = np.ndarray
 Input = np.ndarray | None  # None for what is absent
@@ -12,3 +15,17 @@ Arrays = Mapping[str, np.ndarray]
 Values = Mapping[str, Value]
 Several = Sequence[Value]
 Tell = Callable[[str], object]  # is given a line on how far it is
+
+
+@contextmanager
+def refusing(sentence: str, say: Callable[[Exception], str] = one_line) -> Iterator[None]:
+    """Make an `InputError` with this sentence of anything that another package raises, which is of any type.
+
+    In place of ``{}`` stands the error in the words of `say`; an `InputError` is raised as it is.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(sentence.replace("{}", say(error))) from error

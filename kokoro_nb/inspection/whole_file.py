@@ -103,16 +103,13 @@ def signal_to_noise(value: np.ndarray, right: np.ndarray) -> float | None:
 def summaries(seen: FileRun) -> Iterator[OutputSummary]:
     """Compare each output with that of the file run in other ways, its random nodes pinned."""
     for name, value in seen.outputs.items():
-        if isinstance(value, list) or value is None:
+        if not isinstance(value, np.ndarray) or not (is_float(value.dtype) or value.dtype.kind in "iub"):
             continue
-        array = np.asarray(value)
         true = None if seen.true.get(name) is None else np.asarray(seen.true[name])
-        if not is_float(array.dtype) and array.dtype.kind not in "iub":
-            continue
         others = [seen.others[way] for way in WAYS]
-        optimised, threads = (None if isinstance(x, str) else relative_difference(x[name], array) for x in others)
-        again = np.asarray(seen.others["again"][name]).tobytes() == array.tobytes()
-        yield OutputSummary.of(name, array, true, optimised=optimised, threads=threads, again=again)
+        optimised, threads = (None if isinstance(x, str) else relative_difference(x[name], value) for x in others)
+        again = np.asarray(seen.others["again"][name]).tobytes() == value.tobytes()
+        yield OutputSummary.of(name, value, true, optimised=optimised, threads=threads, again=again)
 
 
 def whole_findings(
@@ -138,15 +135,16 @@ def whole_findings(
             blame: Blame = "precision" if halves else "runtime"  # what is optimised is rounded at other places
             found.append(InspectionFinding("optimisation", blame, statement, proof=(reason,)))
     first_optimised = cache(lambda: _first_optimised(seen))  # it optimises the file and runs it twice
+    first = {run: node for node, run in reversed([*seen.unlike.items()])}
     for one in outputs:
         rounding = FLOOR if one.error is None or not np.isfinite(one.error) else float(np.maximum(one.error, FLOOR))
         for share, what in ((one.optimised, "Graph optimisation"), (one.threads, "A second thread")):
             if share is not None and not share <= TIMES * rounding:
                 statement = f"{what} changes the output '{one.name}' by {number(share)} of its peak."
                 proof = f"Rounding of the whole file accounts for {number(rounding)} of the peak."
-                node = _first_unlike(seen, THREADS) if share is one.threads else first_optimised()
+                node = first.get(THREADS) if share is one.threads else first_optimised()
                 found.append(_at(node, "optimisation", statement, proof))
-    found += unstable(outputs, _first_unlike(seen, AGAIN))
+    found += unstable(outputs, first.get(AGAIN))
     unread = list(_unread_frames(seen)) if seen.file.size <= HEAVY else []  # it runs on longer inputs
     notes += [one.statement for one, lost in unread if not lost]
     return (*found, *loud, *(one for one, lost in unread if lost)), tuple(notes)
@@ -183,11 +181,9 @@ def _unread_frames(seen: FileRun) -> Iterator[tuple[InspectionFinding, bool]]:
         name, axis = next(iter(axes.items()))
         length = seen.inputs[name].shape[axis]
         try:
-            read = _read_until(session, _repeated(seen.inputs, axes, 2), axes, 2 * length)
+            read = _read_until(session, seen.inputs, axes, 2)
             other = 1 if read < length else 4
-            if read == 2 * length:
-                continue
-            if _read_until(session, _repeated(seen.inputs, axes, other), axes, other * length) != read:
+            if read == 2 * length or _read_until(session, seen.inputs, axes, other) != read:
                 continue
         except InputError:  # it does not run at that length
             continue
@@ -201,18 +197,16 @@ def _unread_frames(seen: FileRun) -> Iterator[tuple[InspectionFinding, bool]]:
         yield InspectionFinding("structure", "file", statement, *about, proof=(proof,)), read < length
 
 
-def _repeated(inputs: Arrays, axes: Mapping[str, int], times: int) -> Arrays:
-    return {**inputs, **{name: np.concatenate([inputs[name]] * times, axis) for name, axis in axes.items()}}
-
-
-def _read_until(session: Any, inputs: Arrays, axes: Mapping[str, int], length: int) -> int:
-    """Return the least place from which on other values change no output; the length if the last one does."""
-    right = run_session(session, inputs)
+def _read_until(session: Any, inputs: Arrays, axes: Mapping[str, int], times: int) -> int:
+    """Return the least place of repeated inputs from which on other values change no output; their length if none."""
+    repeated = {name: np.concatenate([inputs[name]] * times, axis) for name, axis in axes.items()}
+    right = run_session(session, {**inputs, **repeated})
+    length = next(repeated[name].shape[axis] for name, axis in axes.items())
 
     def same(start: int) -> bool:
         changed = dict(inputs)
         for name, axis in axes.items():
-            value = np.moveaxis(inputs[name].copy(), axis, 0)
+            value = np.moveaxis(repeated[name].copy(), axis, 0)
             value[start:] = 1 - value[start:] if value.dtype.kind == "f" else value[0]
             changed[name] = np.ascontiguousarray(np.moveaxis(value, 0, axis))
         given = run_session(session, changed)
@@ -232,10 +226,6 @@ def _at(node: OnnxNode | None, kind: str, statement: str, proof: str) -> Inspect
     blame: Blame = "file" if drawn else "runtime"
     proofs = (proof, "Its body draws at random.") if drawn else (proof,)
     return InspectionFinding(kind, blame, words, node.key, node.operator, proof=proofs)
-
-
-def _first_unlike(seen: FileRun, run: str) -> OnnxNode | None:
-    return next((node for node, one in seen.unlike.items() if one == run), None)
 
 
 def _first_optimised(seen: FileRun) -> OnnxNode | None:

@@ -25,7 +25,7 @@ from kokoro_nb.inspection.captured_program import CapturedProgram, ProgramFacts,
 from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram, Observe
 from kokoro_nb.inspection.input_maker import MadeInputs, drawn_inputs, fixed
 from kokoro_nb.inspection.judged_run import OperatorAlone
-from kokoro_nb.inspection.value_types import Arrays
+from kokoro_nb.inspection.value_types import Arrays, refusing
 from kokoro_nb.traces.trace import CONSTANT, INPUT, Given, Hook, Operator
 
 BODY = "it has a program of its own inside, or draws, or holds a state"
@@ -156,14 +156,8 @@ class MilFile(CapturedProgram):
             for name in filter(self._places.__contains__, results):
                 observe(name, results[name])
 
-        try:
-            with quietly():
-                return interpreter.run(inputs, seen)
-        except InputError:
-            raise
-        except Exception as error:  # of torch, on another's program
-            where = getattr(error, "__notes__", [""])[0]
-            raise InputError(f"{self.path} cannot be executed: {' '.join(str(error).split())} {where}.") from error
+        with refusing(f"{self.path} cannot be executed: {{}}.", _with_note), quietly():
+            return interpreter.run(inputs, seen)
 
     def alone(self, name: str, inputs: Arrays, captured: Arrays, folder: Path) -> OperatorAlone:
         """Return the inputs of one operator, for a program of MIL that holds it alone.
@@ -225,16 +219,21 @@ def _read(operation: Any) -> Iterator[Any]:
             yield from value if isinstance(value, list | tuple) else [value]
 
 
-def _in_one_file(path: Path) -> SavedProgram:
-    try:
-        with quietly():
-            import coremltools as ct
+def _text(error: Exception) -> str:
+    return " ".join(str(error).split())
 
-            spec = ct.utils.load_spec(str(path))
-            kind = spec.WhichOneof("Type")
-            program = read_program(spec, str(path.parent)) if kind == "mlProgram" else None
-    except Exception as error:  # of protobuf or of coremltools
-        raise InputError(f"{path} is no Core ML model, or it is damaged: {' '.join(str(error).split())}.") from error
+
+def _with_note(error: Exception) -> str:
+    return f"{_text(error)} {getattr(error, '__notes__', [''])[0]}"
+
+
+def _in_one_file(path: Path) -> SavedProgram:
+    with refusing(f"{path} is no Core ML model, or it is damaged: {{}}.", _text), quietly():
+        import coremltools as ct
+
+        spec = ct.utils.load_spec(str(path))
+        kind = spec.WhichOneof("Type")
+        program = read_program(spec, str(path.parent)) if kind == "mlProgram" else None
     if program is None:
         raise InputError(f"{path} holds a Core ML model of kind {kind or 'none'}, not an ML program.")
     return SavedProgram(path, spec, program)

@@ -14,12 +14,12 @@ from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.called_operators import user_results
 from kokoro_nb.backends.exported import Exported, tensors_in
 from kokoro_nb.backends.signature import TensorSpec, array_of, dtype_name
-from kokoro_nb.errors import InputError, one_line
+from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.captured_program import CapturedProgram, ProgramFacts, ProgramRun
 from kokoro_nb.inspection.compared_program import ComparedProgram, of_exported
 from kokoro_nb.inspection.input_maker import MadeInputs, drawn_inputs, fixed
 from kokoro_nb.inspection.judged_run import OperatorAlone
-from kokoro_nb.inspection.value_types import Arrays
+from kokoro_nb.inspection.value_types import Arrays, refusing
 from kokoro_nb.torch_private import schema
 from kokoro_nb.traces.trace import Given, Hook, Operator
 
@@ -57,18 +57,13 @@ class Pt2File(CapturedProgram):
         InputError
             If it is no such file, is cut off or damaged, or becomes too large when unpacked.
         """
-        try:
-            with zipfile.ZipFile(path) as archive:
-                size = sum(one.file_size for one in archive.infolist())
-        except (zipfile.BadZipFile, OSError) as error:
-            raise InputError(f"{path} is no .pt2 file of torch.export.save, or it is cut off: {error}.") from error
+        no_file = f"{path} is no .pt2 file of torch.export.save, or it is cut off: {{}}."
+        with refusing(no_file, str), zipfile.ZipFile(path) as archive:
+            size = sum(one.file_size for one in archive.infolist())
         if size > HEAVIEST:
             raise InputError(f"{path} has {size:,} bytes when unpacked; at most {HEAVIEST:,} are read.")
-        try:
-            with quietly():
-                program = torch.export.load(str(path))
-        except Exception as error:  # of any type, by what is damaged
-            raise InputError(f"{path} cannot be read by torch.export.load: {one_line(error)}.") from error
+        with refusing(f"{path} cannot be read by torch.export.load: {{}}."), quietly():
+            program = torch.export.load(str(path))
         names = [name for name in program.graph_signature.user_inputs if isinstance(name, str)]
         nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
         values = [nodes[name].meta["val"] for name in names]
@@ -118,11 +113,9 @@ class Pt2File(CapturedProgram):
             If PyTorch stops.
         """
         captured: dict[str, np.ndarray] = {}
-        try:
+        with refusing(f"PyTorch stops on {self.path}: {{}}."):
             specification = self.exported.specification
             outputs = specification.run(inputs, lambda name, one: captured.update({name: np.array(array_of(one))}))
-        except Exception as error:
-            raise InputError(f"PyTorch stops on {self.path}: {one_line(error)}.") from error
         return ProgramRun(captured, outputs)
 
     def alone(self, name: str, inputs: Arrays, captured: Arrays, folder: Path) -> OperatorAlone:
@@ -140,11 +133,8 @@ class Pt2File(CapturedProgram):
             return result
 
         self.recompute(name, inputs, captured, double=False, substitute=keep)
+        part = f"[{calls.pop()[1][1]}]" if calls[-1][0] is getitem else ""
         target, args, kwargs = calls[-1]
-        part = ""
-        if target is getitem:
-            part = f"[{args[1]}]"
-            target, args, kwargs = calls[-2]
         if schema(target) is None:
             raise InputError(f"{target} is no operator of PyTorch by name.")
         torch.save({"args": _plain(args), "kwargs": _plain(kwargs)}, folder / "values.pt")

@@ -14,7 +14,7 @@ import torch
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.executorch.executorch_private import of_executorch
 from kokoro_nb.backends.signature import TensorSpec, array_of
-from kokoro_nb.errors import InputError, one_line
+from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.captured_program import CapturedProgram, ProgramFacts, ProgramRun
 from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram, Observe
 from kokoro_nb.inspection.formats.pte_instructions import PteInstructions, Step
@@ -22,7 +22,7 @@ from kokoro_nb.inspection.formats.xnnpack_graph import NONE, XnnDelegate, XnnVal
 from kokoro_nb.inspection.input_maker import MadeInputs, drawn_inputs
 from kokoro_nb.inspection.judged_run import OperatorAlone
 from kokoro_nb.inspection.semantics.onnx_call import widened
-from kokoro_nb.inspection.value_types import Array, Arrays
+from kokoro_nb.inspection.value_types import Array, Arrays, refusing
 from kokoro_nb.traces.trace import CONSTANT, INPUT, Given, Hook
 
 LARGEST = 4 * 2**30  # bytes of a file
@@ -69,12 +69,10 @@ class PteFile(PteInstructions, CapturedProgram):
             raise InputError(f"{path} is no program of ExecuTorch.")
         with quietly():
             read = of_executorch("deserialize_pte_binary")
-            try:
+            with refusing(f"{path} is cut off or damaged: {{}}."):
                 whole = read(data)
                 with_data = hasattr(whole, "program")  # ExecuTorch 0.7 returns the program alone
                 program, held = (whole.program, whole.named_data) if with_data else (whole, None)
-            except Exception as error:  # of any type, by what is damaged
-                raise InputError(f"{path} is cut off or damaged: {one_line(error)}.") from error
         if not program.execution_plan or len(program.execution_plan[0].chains) != 1:
             raise InputError(f"{path} holds no method of one chain of instructions.")
         entries = () if held is None else held.pte_data.items()
@@ -206,7 +204,7 @@ class PteFile(PteInstructions, CapturedProgram):
             values[f"in{k}"] = np.asarray(known, self.dtype(value)).reshape(tensor.sizes)
         with quietly():
             read, write = map(of_executorch, ("deserialize_pte_binary", "serialize_pte_binary"))
-            try:
+            with refusing("ExecuTorch does not write it as a program: {}", lambda error: str(error)[:200]):
                 whole = read(self.path.read_bytes())
                 plan = whole.program.execution_plan[0]
                 (chain,) = plan.chains
@@ -215,8 +213,6 @@ class PteFile(PteInstructions, CapturedProgram):
                 chain.inputs = chain.outputs = chain.stacktrace = None
                 _empty(whole.program, chain.instructions[0].instr_args.args)
                 data = bytes(write(whole, extract_delegate_segments=True))
-            except Exception as error:  # a third party's writer: of any type
-                raise InputError(f"ExecuTorch does not write it as a program: {str(error)[:200]}") from error
         (folder / "one_node.pte").write_bytes(data)
         kernels = "import executorch.kernels.quantized\n" if "quantized" in step.label else ""
         lines = LINES.format(kernels=kernels, count=len(values), method=plan.name, place=place)
@@ -229,10 +225,8 @@ class PteFile(PteInstructions, CapturedProgram):
             inside = isinstance(step.operator, XnnDelegate)
             nodes += (self._inside if inside else self._nodes)(step, len(nodes))
         names = tuple(spec.name for spec in self.facts.inputs)
-        states = filter(None, map(self.last, sorted(self.states)))
-        return ComparedProgram(
-            self.path.name, names, (*self.facts.outputs.values(), *states), tuple(nodes), self._compute
-        )
+        ends = (*self.facts.outputs.values(), *filter(None, map(self.last, sorted(self.states))))
+        return ComparedProgram(self.path.name, names, ends, tuple(nodes), self._compute)
 
     def _compute(self, inputs: Arrays, observe: Observe) -> None:
         """Compute it in float64; each value inside of a delegate is observed as well."""

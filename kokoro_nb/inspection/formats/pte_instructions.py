@@ -307,9 +307,8 @@ class PteInstructions:
         for name, (step, place) in self.by_name.items():
             value = step.results[place]
             reads = dict.fromkeys(step.sources.get(one, f"{CONSTANT}value_{one}") for one in step.reads)
-            found.append(
-                Operator(name, step.label, "", tuple(reads), tuple(self.tensor(value).sizes), self.dtype(value))
-            )
+            form = tuple(self.tensor(value).sizes), self.dtype(value)
+            found.append(Operator(name, step.label, "", tuple(reads), *form))
         return tuple(found)
 
     def argument(self, value: int, tensor: Callable[[int], Any]) -> Any:

@@ -7,7 +7,7 @@ and reads none, and its ``flatc`` writes JSON with six digits, too few for a sca
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.resources import as_file, files
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,11 +20,12 @@ from torch.nn import functional as F
 
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.executorch.executorch_private import of_executorch
-from kokoro_nb.errors import InputError, one_line
+from kokoro_nb.errors import InputError
+from kokoro_nb.inspection.value_types import refusing
 
 Given = list[Any]
 Compute = Callable[[SimpleNamespace, Given], Any]
-TRANSPOSED_SECOND, TRANSPOSED_FIRST, KEPT = 1, 2, 64  # flags
+TRANSPOSED, KEPT = (2, 1), 64  # flags: which factors are transposed; whether axes of one element stay
 
 
 def _image(x: Any) -> Any:
@@ -49,50 +50,32 @@ def _padding(table: SimpleNamespace) -> tuple[int, int]:
 def _convolution(weight: Any, table: SimpleNamespace, given: Given, transposed: bool = False) -> Any:
     x, _, bias = given
     more = _pair(table, "adjustment") if transposed else (0, 0)
-    steps, apart = _pair(table, "subsampling"), _pair(table, "dilation")
-    groups = table.groups
-    return _back(torch.convolution(_image(x), weight, bias, steps, _padding(table), apart, transposed, more, groups))
+    about = _pair(table, "subsampling"), _padding(table), _pair(table, "dilation"), transposed, more, table.groups
+    return _back(torch.convolution(_image(x), weight, bias, *about))
 
 
 def _transposed(table: SimpleNamespace, given: Given) -> Any:
-    groups = table.groups
-    out, high, wide, each = given[1].shape
-    weight = given[1].reshape(groups, out // groups, high, wide, each).permute(0, 4, 1, 2, 3)
-    return _convolution(weight.reshape(groups * each, out // groups, high, wide), table, given, transposed=True)
+    weight = torch.cat([one.permute(3, 0, 1, 2) for one in given[1].chunk(table.groups)])
+    return _convolution(weight, table, given, transposed=True)
 
 
-def _linear(table: SimpleNamespace, given: Given) -> Any:
-    x, weight, bias = given
-    return F.linear(x, weight.T if table.flags & TRANSPOSED_SECOND else weight, bias)
-
-
-def _product(table: SimpleNamespace, given: Given) -> Any:
-    x, y = given
-    flags = table.flags
-    x = x.transpose(-1, -2) if flags & TRANSPOSED_FIRST else x
-    return x @ (y.transpose(-1, -2) if flags & TRANSPOSED_SECOND else y)
+def _turned(table: SimpleNamespace, x: Any, flag: int) -> Any:
+    return x.transpose(-1, -2) if table.flags & flag else x
 
 
 def _slice(table: SimpleNamespace, given: Given) -> Any:
-    x = given[0]
-    for axis, (start, size) in enumerate(zip(table.offsets, table.sizes, strict=True)):
-        x = x.narrow(axis, start, size or x.shape[axis] - start)
-    return x
+    ranges = zip(table.offsets, table.sizes, strict=True)
+    return given[0][tuple(slice(start, start + size if size else None) for start, size in ranges)]
 
 
 def _padded(table: SimpleNamespace, given: Given) -> Any:
-    ends = zip(table.pre_paddings, table.post_paddings, strict=True)
-    widths = [one for pair in reversed(list(ends)) for one in pair]
-    return F.pad(given[0], widths, value=table.padding_value)
+    ends = zip(table.pre_paddings[::-1], table.post_paddings[::-1], strict=True)
+    return F.pad(given[0], [one for pair in ends for one in pair], value=table.padding_value)
 
 
 def _pooled(function: Callable[..., Any], table: SimpleNamespace, given: Given, **options: Any) -> Any:
     size, steps = _pair(table, "pooling"), _pair(table, "stride")
     return _back(function(_image(given[0]), size, steps, _padding(table), **options))
-
-
-def _bent(x: Any, below: Any) -> Any:
-    return torch.where(x > 0, x, below)
 
 
 def _plain(function: Callable[..., Any]) -> Compute:
@@ -115,8 +98,8 @@ KINDS: dict[str, Compute] = {
     "XNNConv2d": lambda table, given: _convolution(_image(given[1]), table, given),
     "XNNDepthwiseConv2d": lambda table, given: _convolution(given[1].permute(3, 0, 1, 2), table, given),
     "XNNConvTranspose2d": _transposed,
-    "XNNFullyConnected": _linear,
-    "XNNBatchMatrixMultiply": _product,
+    "XNNFullyConnected": lambda table, given: F.linear(given[0], _turned(table, given[1], TRANSPOSED[1]), given[2]),
+    "XNNBatchMatrixMultiply": lambda table, given: torch.matmul(*map(partial(_turned, table), given, TRANSPOSED)),
     "XNNAvgPooling2d": lambda table, given: _pooled(F.avg_pool2d, table, given, count_include_pad=False),
     "XNNMaxPooling2d": lambda table, given: _pooled(F.max_pool2d, table, given, dilation=_pair(table, "dilation")),
     "XNNGlobalAvgPooling2d": lambda table, given: given[0].mean((1, 2), keepdim=bool(table.flags & KEPT)),
@@ -127,9 +110,9 @@ KINDS: dict[str, Compute] = {
     **dict.fromkeys(CONCATENATIONS, lambda table, given: torch.cat(given, table.axis)),
     # to another type, or to limits that any node has
     **dict.fromkeys(("XNNConvert", "XNNCopy", "XNNClamp"), lambda table, given: given[0]),
-    "XNNLeakyReLU": lambda table, given: _bent(given[0], given[0] * table.negative_slope),
-    "XNNELU": lambda table, given: _bent(given[0], table.alpha * torch.expm1(given[0])),
-    "XNNPReLU": lambda table, given: _bent(given[0], given[0] * given[1]),
+    "XNNLeakyReLU": lambda table, given: F.leaky_relu(given[0], table.negative_slope),
+    "XNNELU": lambda table, given: F.elu(given[0], table.alpha),
+    "XNNPReLU": lambda table, given: torch.where(given[0] > 0, given[0], given[0] * given[1]),
     "XNNSoftmax": lambda table, given: F.softmax(given[0], dim=-1),
     **{f"XNN{kind}": _plain(one) for kind, one in _PLAIN.items()},
 }
@@ -247,7 +230,7 @@ class XnnDelegate:
         with quietly():
             header_form = of_executorch("XNNHeader")
         reader = _reader()
-        try:
+        with refusing("its payload is damaged: {}"):
             header = header_form.from_bytes(payload[: header_form.EXPECTED_LENGTH])
             begin, constants = header.flatbuffer_offset, header.constant_data_offset
             graph = reader["XNNGraphT"].InitFromPackedBuf(payload[begin : begin + header.flatbuffer_size])
@@ -271,15 +254,9 @@ class XnnDelegate:
                 if not known.issuperset(node.reads):
                     raise InputError(f"its node {node.index} reads what nothing before it gives")
                 known.add(values[node.output].number)
-            places = [one.external for one in (*inputs, *outputs)]
-            if not known.issuperset(one.number for one in outputs) or not all(
-                k < len(sizes) and sizes[k] is not None for k in places
-            ):
+            fitting = all(one.external < len(sizes) and sizes[one.external] is not None for one in (*inputs, *outputs))
+            if not fitting or not known.issuperset(one.number for one in outputs):
                 raise InputError("its graph has other inputs or outputs than its call")
-        except InputError:
-            raise
-        except Exception as error:  # of any type, by what is damaged
-            raise InputError(f"its payload is damaged: {one_line(error)}") from error
         return cls(nodes, values, tuple(inputs), tuple(outputs), sizes)
 
     def __str__(self) -> str:
@@ -323,18 +300,10 @@ class XnnDelegate:
         """
         if all(one.scale is None or one.data is not None for one in self.values.values()):
             return None
-        generator = torch.Generator().manual_seed(0)
-
-        def move(shape: Any) -> Any:
-            return torch.randint(-1, 2, tuple(shape), generator=generator)
-
-        apart = [torch.zeros_like(one) for one in results]
-        for _ in range(DRAWS):
-            moved = self(move=move, **named)
-            apart = [torch.maximum(one, (a - b).abs()) for one, a, b in zip(apart, moved, results, strict=True)]
-        return tuple(
-            one.amax().expand(one.shape) + SHARE * right.abs().amax() for one, right in zip(apart, results, strict=True)
-        )
+        draw = partial(torch.randint, -1, 2, generator=torch.Generator().manual_seed(0))
+        runs = (zip(self(move=draw, **named), results, strict=True) for _ in range(DRAWS))
+        apart = torch.tensor([[(one - right).abs().amax() for one, right in run] for run in runs]).amax(0)
+        return tuple((a + SHARE * b.abs().amax()).expand(b.shape) for a, b in zip(apart, results, strict=True))
 
 
 @lru_cache

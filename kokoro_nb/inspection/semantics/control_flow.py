@@ -71,14 +71,10 @@ def _loop(call: OnnxCall, most: np.ndarray | None, condition: np.ndarray | None,
         state, each = results[: len(carried)], results[len(carried) :]
         rows.append(each)
         count += 1
-    collected = [np.stack(column) for column in zip(*rows, strict=True)] if rows else _nothing(call, body, len(carried))
-    return (*state, *collected)
-
-
-def _nothing(call: OnnxCall, body: Any, carried: int) -> list[np.ndarray]:
-    """Return the collected outputs of a loop that was not entered: empty, of the rank that the body states."""
-    shapes = [output.type.tensor_type.shape for output in body.output[1 + carried :]]
-    return [np.zeros((0, *(dim.dim_value for dim in shape.dim))) for shape in shapes]
+    if rows:
+        return (*state, *(np.stack(column) for column in zip(*rows, strict=True)))
+    shapes = [output.type.tensor_type.shape for output in body.output[1 + len(carried) :]]  # it was not entered
+    return (*state, *(np.zeros((0, *(dim.dim_value for dim in shape.dim))) for shape in shapes))
 
 
 @meaning("Scan")

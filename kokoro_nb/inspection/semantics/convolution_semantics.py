@@ -42,12 +42,19 @@ def convolved(call: OnnxCall, x: np.ndarray, weight: np.ndarray, bias: np.ndarra
         raise ValueError(f"a convolution over {rank} axes")
     before, behind = padding_of(call, x.shape[2:], weight.shape[2:])
     edges = [edge for pair in zip(reversed(before), reversed(behind), strict=True) for edge in pair]
-    function: Any = (torch.conv1d, torch.conv2d, torch.conv3d)[max(rank, 1) - 1]
     padded = torch.nn.functional.pad(torch.from_numpy(np.ascontiguousarray(x)), edges)
-    others = [None if one is None else torch.from_numpy(np.ascontiguousarray(one)) for one in (weight, bias)]
-    steps = {"stride": call.get("strides", [1] * rank), "dilation": call.get("dilations", [1] * rank)}
-    result: np.ndarray = function(padded, *others, **steps, groups=call.get("group", 1)).numpy()
+    result: np.ndarray = _by_torch(call, padded, weight, bias).numpy()
     return result
+
+
+def _by_torch(call: OnnxCall, x: Any, weight: np.ndarray, bias: np.ndarray | None, transposed: bool = False) -> Any:
+    """Return a convolution without padding, as a tensor of PyTorch."""
+    import torch
+
+    given: list[Any] = [None if one is None else torch.from_numpy(np.ascontiguousarray(one)) for one in (weight, bias)]
+    none, ones = [0] * (x.ndim - 2), [1] * (x.ndim - 2)
+    steps, apart = call.get("strides", ones), call.get("dilations", ones)
+    return torch.convolution(x, given[0], given[1], steps, none, apart, transposed, none, call.get("group", 1))
 
 
 @meaning("ConvTranspose")
@@ -68,11 +75,8 @@ def transposed(call: OnnxCall, x: np.ndarray, weight: np.ndarray, bias: np.ndarr
         total = [f + e - w for f, e, w in zip(full, extra, wanted[-rank:], strict=True)]
         before, behind = _halves(total, automatic == "SAME_UPPER")
     else:
-        pads = call.get("pads", [0] * 2 * rank) if automatic in ("NOTSET", "") else [0] * 2 * rank
-        before, behind = list(pads[:rank]), list(pads[rank:])
-    function: Any = (torch.conv_transpose1d, torch.conv_transpose2d, torch.conv_transpose3d)[rank - 1]
-    given = (torch.from_numpy(np.ascontiguousarray(one)) for one in (x, weight))
-    whole = function(*given, stride=strides, dilation=dilations, groups=call.get("group", 1))
+        before, behind = padding_of(call, x.shape[2:], weight.shape[2:])
+    whole = _by_torch(call, torch.from_numpy(np.ascontiguousarray(x)), weight, None, transposed=True)
     edges = [edge for b, a, e in zip(before[::-1], behind[::-1], extra[::-1], strict=True) for edge in (-b, e - a)]
     result: np.ndarray = torch.nn.functional.pad(whole, edges).numpy()
     return result if bias is None else result + bias.reshape(1, -1, *([1] * rank))

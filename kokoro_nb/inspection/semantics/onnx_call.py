@@ -91,6 +91,9 @@ def meaning(*operators: str, domain: str = "") -> Callable[[Meaning], Meaning]:
     return register
 
 
+_SMALL = {"int2": np.int8, "int4": np.int8, "uint2": np.uint8, "uint4": np.uint8}
+
+
 def widened(value: Value, dtype: Any = np.float64) -> Value:
     """Return floats of any width as `dtype`, small integers as int8 or uint8, everything else as it is."""
     if value is None or isinstance(value, str):
@@ -101,11 +104,7 @@ def widened(value: Value, dtype: Any = np.float64) -> Value:
     name = array.dtype.name
     if array.dtype.kind == "f" or name.startswith(("bfloat16", "float")):
         return array.astype(dtype)
-    if name in ("int4", "int2"):
-        return array.astype(np.int8)
-    if name in ("uint4", "uint2"):
-        return array.astype(np.uint8)
-    return array
+    return array.astype(_SMALL.get(name, array.dtype), copy=False)
 
 
 def dtypes_of(values: Several) -> tuple[np.dtype | None, ...]:
@@ -161,8 +160,7 @@ def by_reference(call: OnnxCall, inputs: Several) -> list[Value]:
     graph = helper.make_graph(
         [call.node], "one", [onnx.ValueInfoProto(name=n) for n in given], [onnx.ValueInfoProto(name=n) for n in names]
     )
-    opsets = [helper.make_opsetid(domain, version) for domain, version in call.opsets.items()]
-    evaluator = ReferenceEvaluator(helper.make_model(graph, opset_imports=opsets))
+    evaluator = ReferenceEvaluator(graph, opsets=call.opsets)
     for name, value in vars(evaluator.rt_nodes_[0]).items():
         if isinstance(value, np.float32):  # an attribute: its square root must not be taken in float32
             setattr(evaluator.rt_nodes_[0], name, float(value))

@@ -1,21 +1,14 @@
 """Operators element by element and along axes in float64, and those of the domain com.microsoft."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy import special
 
 from kokoro_nb.inspection.semantics.convolution_semantics import convolved
-from kokoro_nb.inspection.semantics.onnx_call import (
-    MEANINGS,
-    MICROSOFT,
-    Meaning,
-    OnnxCall,
-    by_reference,
-    meaning,
-    stored_as,
-)
+from kokoro_nb.inspection.semantics.onnx_call import MEANINGS, MICROSOFT, OnnxCall, by_reference, meaning, stored_as
 from kokoro_nb.inspection.semantics.quantised import dynamic_quantize, linear
 from kokoro_nb.inspection.semantics.recurrences import activation, lstm
 from kokoro_nb.inspection.value_types import Array, Input, Value
@@ -167,21 +160,18 @@ def _dropout(
     return x, np.ones(x.shape, bool)
 
 
-def _window(*terms: float) -> Meaning:
-    def window(call: OnnxCall, size: Array) -> Array:
-        points = int(size) if call.get("periodic", 1) else int(size) - 1
-        angle = 2 * np.pi * np.arange(int(size)) / points
-        return sum((term * np.cos(k * angle) for k, term in enumerate(terms)), np.zeros(int(size)))
-
-    return window
+def _window(call: OnnxCall, size: Array, terms: tuple[float, ...]) -> Array:
+    points = int(size) if call.get("periodic", 1) else int(size) - 1
+    angle = 2 * np.pi * np.arange(int(size)) / points
+    return sum((term * np.cos(k * angle) for k, term in enumerate(terms)), np.zeros(int(size)))
 
 
 MEANINGS |= {
     ("", "Erf"): lambda call, x: special.erf(x),
     ("", "HardSwish"): lambda call, x: x * np.clip(x / 6 + 0.5, 0, 1),
-    ("", "HannWindow"): _window(0.5, -0.5),
-    ("", "HammingWindow"): _window(25 / 46, -21 / 46),
-    ("", "BlackmanWindow"): _window(0.42, -0.5, 0.08),
+    ("", "HannWindow"): partial(_window, terms=(0.5, -0.5)),
+    ("", "HammingWindow"): partial(_window, terms=(25 / 46, -21 / 46)),
+    ("", "BlackmanWindow"): partial(_window, terms=(0.42, -0.5, 0.08)),
     (MICROSOFT, "FastGelu"): lambda call, x, bias=None: _by_tanh(x if bias is None else x + bias),
     (MICROSOFT, "BiasGelu"): lambda call, x, bias: (x + bias) * special.ndtr(x + bias),
     (MICROSOFT, "QuickGelu"): lambda call, x: x * special.expit(call.get("alpha", 1.702) * x),
@@ -198,15 +188,9 @@ def _dynamic_lstm(call: OnnxCall, x: Array, w: Array, r: Array, *more: Any) -> t
     def rounded(values: Array) -> Array:
         return linear(*dynamic_quantize(call, values))
 
-    *plain, w_scale, w_zero, r_scale, r_zero = more
-    wide = [_directed(q, scale, zero) for q, scale, zero in ((w, w_scale, w_zero), (r, r_scale, r_zero))]
+    plain, about = more[:-4], [one.reshape(len(w), 1, -1) for one in more[-4:]]  # of a direction, or of each column
+    wide = linear(w, *about[:2]), linear(r, *about[2:])
     return lstm(call, rounded(x), *(each.swapaxes(1, 2) for each in wide), *plain, rounded=rounded)
-
-
-def _directed(values: Array, scale: Array, zero: Array) -> Array:
-    """Return the weights of each direction: one scale for a direction, or one for each of its columns."""
-    shape = (values.shape[0], 1, -1)
-    return (values.astype(np.float64) - zero.astype(np.float64).reshape(shape)) * scale.reshape(shape)
 
 
 @meaning("MatMulNBits", domain=MICROSOFT)
@@ -242,8 +226,7 @@ def unpacked(values: Array, bits: int) -> Array:
 def _fused_matmul(call: OnnxCall, a: Array, b: Array) -> Array:
     if call.get("transBatchA", 0) or call.get("transBatchB", 0):
         raise ValueError("batches are transposed")
-    a = a.swapaxes(-1, -2) if call.get("transA", 0) else a
-    b = b.swapaxes(-1, -2) if call.get("transB", 0) else b
+    a, b = (x.swapaxes(-1, -2) if call.get(name, 0) else x for name, x in (("transA", a), ("transB", b)))
     return call.get("alpha", 1.0) * np.matmul(a, b)
 
 
