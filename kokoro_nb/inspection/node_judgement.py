@@ -372,6 +372,8 @@ def unrounded_inputs_explain(
             return computed(call, [changed.get(place, one) for place, one in enumerate(inputs)])[k]
 
         value, right = np.asarray(value), np.asarray(right)
+        beyond = not all(map(is_finite, narrow.values()))  # the range of 16 bits: what stays float32 need not be
+        right = np.where(np.isfinite(value) & ~np.isfinite(right) & beyond, value, right)
         limits = kept_wide(compute, list(narrow.values()), right)
         if is_float(value.dtype):
             limits = limits + spacing(right, value.dtype)

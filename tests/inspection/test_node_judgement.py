@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
+from kokoro_nb.inspection import inspect
 from kokoro_nb.inspection.node_judgement import compared, judged_outputs, unrounded_inputs_explain
 from kokoro_nb.inspection.rounding_limits import rounding_limits
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, computed, dtypes_of
@@ -79,3 +80,10 @@ def test_every_output_of_a_node_counts():
         call = OnnxCall(helper.make_node("Split", ["x"], ["a", "b"], axis=0, num_outputs=2), {"": 18}, dtypes_of([x]))
         errors, _ = judged_outputs(call, [x], [x[:2], x[:1:-1]])
         assert [one.is_wrong for one in errors] == [False, True]
+
+
+def test_what_is_infinite_in_16_bits_alone_is_no_fault_of_the_node_behind_it(save, node):
+    nodes = [node("Mul", ["x", "x"], ["q"], name="/q"), node("Sqrt", ["q"], ["y"], name="/y")]
+    path = save(nodes, {"x": [1, 8]}, ["y"], dtype="float16")
+    findings = inspect(path, {"x": np.full((1, 8), 300, np.float16)}).findings
+    assert [(one.key, one.blame) for one in findings] == [("/q", "precision")]
