@@ -220,7 +220,7 @@ class PairedPrograms(PairedValues):
                 return [("changed layout or shift", f"it gives the elements of {there} there in another order")]
             others = [one for one in self.reference.outputs if self.first.get(one) == self.first[there]]
             if apart <= self.limit and others:
-                return [("operator lowered as another", f"it gives the output '{others[0]}' there, which is another")]
+                return [("operator lowered as another", f"it gives what is the output '{others[0]}' there")]
             if apart <= self.limit and behind:
                 return [("operator lowered as another", f"the file ends here, and has no {_called(behind[0])}")]
         return []
@@ -262,7 +262,7 @@ class PairedPrograms(PairedValues):
         if other is None:
             if said := self._as_output(node):
                 return self._stated(node, said, proof)
-            lacked = next((f"; of what is there the file lacks {one} first" for one in self.lacked), "")
+            lacked = next((f"; the first operator there that the file lacks is {one}" for one in self.lacked), "")
             words = f"{where}: no {node.operator} there reads the same{lacked}."
             return self._other_number(node, proof) or _found(node, "operator lowered as another", words, proof)
         proof.append(f"What reads the same there and gives something else is {_named(other)}.")
@@ -310,7 +310,7 @@ class PairedPrograms(PairedValues):
         words = "".join(f"; {words}" for _, words in also[:FEW])
         next_one = next((one for one in region[1:2] if _is_alike(other, one)), None)
         if next_one is not None and not any(_is_alike(one, node) for one in others):
-            words = f"it stands before {next_one.key}, and nothing of its kind before {_called(other)} there"
+            words = f"it stands before {next_one.key}, and no {node.operator} stands before {_called(other)} there"
             return _found(node, "operator lowered as another", f"{where}: {words}.", proof)
         statement = f"{where}: it computes something else than {_called(other)} there{words}."
         return _found(node, "operator lowered as another", statement, proof)

@@ -11,6 +11,7 @@ from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram
 from kokoro_nb.inspection.semantics.onnx_call import widened
 from kokoro_nb.inspection.value_types import Value
 from kokoro_nb.markup import number
+from kokoro_nb.traces.statistics import of_peak
 
 POINTS = 128  # of the sorted elements, by which a value is known
 MASKED, FEWEST = 1e-3, 4  # of the largest: how far numbers of a mask are apart, and those beside it below it; points
@@ -65,7 +66,7 @@ class ValueSketch:
         noise, level = (float(np.square(one).sum()) for one in (self.images - other.images, other.images))
         if np.isnan(noise):
             return self.distance(other)
-        return 0.0 if noise == 0 else float(np.sqrt(noise / level)) if level else float("inf")
+        return float(np.sqrt(of_peak(noise, level)))
 
     def distance(self, other: "ValueSketch") -> float:
         """Return the largest difference of these, of the root mean square of `other`; infinite of another size."""
@@ -84,9 +85,7 @@ class ValueSketch:
 
 
 def _share(apart: np.ndarray, right: np.ndarray) -> float:
-    largest = float(apart.max(initial=0.0))
-    level = float(np.sqrt(np.square(right).mean())) if right.size else 0.0
-    return 0.0 if largest == 0 else largest / level if level else float("inf")
+    return of_peak(float(apart.max(initial=0.0)), float(np.sqrt(np.square(right).mean())) if right.size else 0.0)
 
 
 def sketches(program: ComparedProgram, inputs: Sequence[Mapping[str, np.ndarray]]) -> dict[str, ValueSketch]:

@@ -33,8 +33,7 @@ def explained_by_rules(paired: PairedValues, node: ComparedNode, other: Compared
     wrong = ~np.isclose(given, right, rtol=0, atol=np.minimum(paired.limit, CLOSE) * peak, equal_nan=True)
     operator = next(one for one in meaning.operators if one.name == name)
     error = LocalError(operator, peak_of(given - right), peak, float("inf"), wrong, given, right, ())
-    inputs = by_name(paired.reference.inputs, paired.inputs[0], paired.reference.label)
-    call = call_of(meaning, name, inputs, values)
+    call = call_of(meaning, name, by_name(paired.reference.inputs, paired.inputs[0], paired.reference.label), values)
     found = likeliest(mechanisms(Evidence(error, {one: values[one] for one in other.reads if one in values}, call)))
     return None if found is UNKNOWN else found
 

@@ -18,7 +18,7 @@ from kokoro_nb.locate.investigation import reference_trace
 from kokoro_nb.locate.local_error import LocalError, peak_of
 from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.output_error import OutputError, OutputLimit, worst_output
-from kokoro_nb.locate.rule_evidence import Evidence
+from kokoro_nb.locate.rule_evidence import Evidence, call_of
 from kokoro_nb.locate.verdicts import wrong_operator
 from kokoro_nb.traces.trace import CONSTANT, INPUT, Tap, Trace
 
@@ -88,7 +88,9 @@ def _culprit(parted: list[Tap], right: Trace, own: Trace, candidate: Exported, b
         largest = peak_of(double - exact)
     error = LocalError(tap.operator, largest, peak_of(expected), float("inf"), wrong, double, exact, ())
     values, theirs = _values(own), _values(right)
-    evidence = Evidence(error, {one: values[one] for one in tap.operator.inputs if one in values})
+    alike = tap.op == twin.op and tap.statistics.shape == twin.statistics.shape
+    call = call_of(right.meaning, twin.name, right.inputs, right.values) if alike and right.meaning else {}
+    evidence = Evidence(error, {one: values[one] for one in tap.operator.inputs if one in values}, call)
     rules = mechanisms(evidence)  # what is computed goes before what the shapes say, and before what is read
     padded, shifted = (tuple(one for one in rules if one.name == name) for name in (PADDED, "changed layout or shift"))
     others = (one for one in rules if one not in (*padded, *shifted))
@@ -99,8 +101,9 @@ def _culprit(parted: list[Tap], right: Trace, own: Trace, candidate: Exported, b
             text = f"it reads what is {given_there[0]} in the reference, which reads {other} there"
             reading.append(Mechanism("operator lowered as another", "another value is read", (text,), explained=1.0))
     causes = (*padded, *_structural(tap, twin, right, own), *_factor(given, expected), *shifted, *reading, *others)
-    about = {"candidates": candidates, "mechanisms": causes, "source": source}
-    return wrong_operator(evidence, backend, tap=tap, ratio=None, **about)
+    return wrong_operator(
+        evidence, backend, tap=tap, ratio=None, candidates=candidates, mechanisms=causes, source=source
+    )
 
 
 def _values(trace: Trace) -> dict[str, np.ndarray]:

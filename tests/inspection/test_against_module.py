@@ -131,7 +131,7 @@ LAST = ("Mul", "c first", "m"), ("MatMul", "m w", "y")
             (("Sigmoid", "x", "g"), ("Add", "g one", "p"), ("Mul", "p x", "y")),
             (("Sigmoid", "x", "g"), ("Sqrt", "g", "r"), ("Add", "r one", "p"), ("Mul", "p x", "y")),
             "Sqrt r",
-            "it stands before Add p, and nothing of its kind before :add",
+            "it stands before Add p, and no Sqrt stands before :add",
         ),
         (
             masked,

@@ -99,3 +99,10 @@ def test_the_operator_that_gives_the_one_input_in_which_equal_operators_differ_i
     culprit, output = parting(programs[0], X, programs[1], X, "eager")
     assert (culprit.tap.name, culprit.candidates) == (":mul#2", (":mul#2",))
     assert "allowed are 1e-05 of the peak" in str(output), "its limit is said"
+
+
+def test_an_argument_that_was_rewritten_is_told_by_its_name():
+    programs = [export_program(taking(lambda x, dim=dim: x.cumsum(dim).tanh()), X) for dim in (1, 2)]
+    culprit, _ = parting(programs[0], X, programs[1], X, "eager")
+    assert culprit.tap.name == ":cumsum"
+    assert culprit.mechanism.statement == "cumsum computed as one whose dim is 2, not 1"
