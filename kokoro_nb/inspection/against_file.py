@@ -16,7 +16,6 @@ from kokoro_nb.inspection.compared_constants import (
     lost_constants,
     misquantised_weights,
     other_number,
-    same_constants,
 )
 from kokoro_nb.inspection.compared_program import ComparedNode
 from kokoro_nb.inspection.compared_values import ValueSketch, factor_of, nearest, scaled
@@ -83,15 +82,14 @@ class PairedPrograms(PairedValues):
             if node is None or changed.index < node.index:
                 part = f"{_called(changed)} is where the file parts from {self.reference.label}: {words}"
                 return replace(_found(changed, "changed constant", f"{part}.", ()), counterpart=right.key)
-        exact = same_constants(self.reference, self.candidate)
-        if node is None and exact:
+        if node is None and self.exact:
             paired = replace(self.held_to(EXACT), limit=EXACT)
             node = next(paired.parting(), None)
         elif node is None and rounds and not apart <= OTHER:
             exactly = {name: (other, self.differs([name], [other])) for name, (other, _) in self.pairs.items() if other}
             paired = replace(self, limit=REPLACED, pairs=exactly)
             node = next(paired.parting(), None)
-        if node is None and not apart <= (APART if exact else OTHER):
+        if node is None and not apart <= (APART if self.exact else OTHER):
             node = None if rounds else next(paired.unlike(), None)
             if node is None:
                 words = f"The outputs differ by {number(apart)} of the root mean square from those of"
@@ -134,11 +132,6 @@ class PairedPrograms(PairedValues):
                 return replace(found, counterpart=self.counterpart(undefined[0]))
         return None
 
-    @property
-    def _alike(self) -> float:
-        """Up to which share of its level a value is another one times a number."""
-        return float(np.minimum(self.limit, 1e-3))
-
     def _rewired(self, node: ComparedNode, other: ComparedNode) -> list[tuple[Name, str]]:
         """Say which input of its counterpart neither a node reads nor those that go on from it.
 
@@ -173,7 +166,7 @@ class PairedPrograms(PairedValues):
             how += [*rewired, *constants_in_place(self, node, other)]
             for one, right in zip(node.outputs, other.outputs, strict=False):
                 if one in self.own and right in self.known:
-                    how += [("changed scale", words) for words in scaled(self.own[one], self.known[right], self._alike)]
+                    how += [("changed scale", words) for words in scaled(self.own[one], self.known[right], self.alike)]
             mine, theirs = (len(one.reads) + sum(each is not None for each in one.constants) for one in (node, other))
             how = how or self._as_output(node)
             if not how and mine != theirs:
@@ -215,13 +208,15 @@ class PairedPrograms(PairedValues):
         """Say what an output of the file is there: the same elements in another order, or what an operator reads."""
         ends = {one: self.own[one] for one in node.outputs if one in self.candidate.outputs and one in self.own}
         for name, (there, apart) in nearest(ends, self.known).items():
-            behind = [one for one in self.reference.nodes if there in one.reads]
-            if apart <= self.limit and not self._same_order(name, there):
+            if not apart <= self.limit:
+                continue
+            if not self._same_order(name, there):
                 return [("changed layout or shift", f"it gives the elements of {there} there in another order")]
             others = [one for one in self.reference.outputs if self.first.get(one) == self.first[there]]
-            if apart <= self.limit and others:
+            if others:
                 return [("operator lowered as another", f"it gives what is the output '{others[0]}' there")]
-            if apart <= self.limit and behind:
+            behind = [one for one in self.reference.nodes if there in one.reads]
+            if behind:
                 return [("operator lowered as another", f"the file ends here, and has no {_called(behind[0])}")]
         return []
 
@@ -301,7 +296,7 @@ class PairedPrograms(PairedValues):
             return _found(node, "operator lowered as another", f"{where}: {words}.", proof)
         read = next((self.pairs[one][0] for one in node.reads if one in self.pairs), "")
         more = read in self.known and node.outputs[0] in self.own and any(_is_alike(other, one) for one in region)
-        for factor in scaled(self.own[node.outputs[0]], self.known[read], self._alike) if more else ():
+        for factor in scaled(self.own[node.outputs[0]], self.known[read], self.alike) if more else ():
             words = factor.replace("the reference's", "its input's")
             return _found(
                 node, "changed scale", f"{where}: no {node.operator} there reads the same, and {words}.", proof
@@ -355,7 +350,7 @@ class PairedPrograms(PairedValues):
             givers = (one for one in self.reference.nodes if name in one.outputs)
             for found in (found for one in givers for found in other_number(one, node, factor)):
                 return self._of_number(*found)
-            if factor_of(value, self.known[name], self._alike) is not None:
+            if factor_of(value, self.known[name], self.alike) is not None:
                 return "changed scale", f"its result is exactly {number(factor)} times the reference's"
         return None
 

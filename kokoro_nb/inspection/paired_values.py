@@ -30,6 +30,7 @@ FAR = 1e-4  # of how far a result is apart: far more than what an operator makes
 EXACTLY = 1e-9  # of its root mean square: two results in float64 of constants of the same bits
 ORDERED = 5.0  # times the limit of a pair, up to which its elements are in the same order
 MOST = 64  # values whose order is looked at
+CLOSE = 1e-3  # of the peak: what is nearer is not called wrong, nor another value times a number
 TIMES = 20.0  # how much further apart than its inputs a result must be
 SAME = 1e-6  # of the root mean square: two files in float64 that mean the same
 _FORGETTING = "clip where max min relu sign floor ceil round cast greater less equal argmax"
@@ -54,6 +55,7 @@ class PairedValues:
     back: Mapping[str, tuple[str, float]]
     first: Mapping[str, str]
     inputs: Sequence[Arrays]
+    exact: bool  # whether the constants of both are of the same bits
     limit: float = APART
 
     @classmethod
@@ -75,15 +77,15 @@ class PairedValues:
         if reference.drawing:
             words = "draws at random, so that two files cannot be compared; give the noise as an input"
             raise InputError(f"{reference.drawing} {words}.")
-        inputs = [given, varied(given, 1), varied(given, 2)]
+        inputs, exact = [given, varied(given, 1), varied(given, 2)], same_constants(reference, candidate)
         if candidate.drawing:
-            return cls(reference, candidate, {}, {}, {}, {}, {}, inputs)
+            return cls(reference, candidate, {}, {}, {}, {}, {}, inputs, exact)
         known = sketches(reference, [by_name(reference.inputs, one, reference.label) for one in inputs])
         own = sketches(candidate, inputs)
-        own |= _with_bias(reference, candidate, known, own, EXACT if same_constants(reference, candidate) else APART)
+        own |= _with_bias(reference, candidate, known, own, EXACT if exact else APART)
         first = {name: near for name, (near, _) in nearest(known, known).items()}
         pairs, back = nearest(own, known), nearest(known, own)
-        return cls(reference, candidate, known, own, pairs, back, first, inputs).held_to(OTHER)
+        return cls(reference, candidate, known, own, pairs, back, first, inputs, exact).held_to(OTHER)
 
     def held_to(self: _Paired, limit: float) -> _Paired:
         """Return it with outputs that differ by more than a limit paired in order, and not with one equal by chance."""
@@ -92,6 +94,11 @@ class PairedValues:
         ]
         pairs = {one: (other, self.differs([one], [other])) for one, other in ends if other in self.known}
         return replace(self, pairs={**self.pairs, **{one: pair for one, pair in pairs.items() if not pair[1] <= limit}})
+
+    @property
+    def alike(self) -> float:
+        """Up to which share of its peak a value is another one, or that times a number."""
+        return float(np.minimum(self.limit, CLOSE))
 
     @property
     def unrelated(self) -> bool:

@@ -20,7 +20,7 @@ from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.judged_run import InspectionFinding
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.diagnosis import Diagnosis
-from kokoro_nb.locate.interface_faults import RANDOM
+from kokoro_nb.locate.interface_faults import drawing
 from kokoro_nb.locate.investigation import Subject, investigate, reference_trace
 from kokoro_nb.locate.module_diagnosis import bisected_diagnosis, placed, traced_diagnosis
 from kokoro_nb.locate.output_error import LOST, OutputError, output_error
@@ -234,7 +234,7 @@ def diagnose(
     right = not found.culprits and (found.output is None or found.output.verdict == "pass")
     if not remedies or right or found.failure is not None:
         return found
-    draws = not found.culprits and any(one.kind in RANDOM for one in candidate.specification.operators)
+    draws = not found.culprits and bool(drawing(candidate.specification))
     if draws or any(one.mechanism.name == "baked-in random numbers" for one in found.culprits):
         return replace(found, remedies=(with_noise_as_input(runtime, candidate, inputs, found.output),))
     return found if found.output is None else found.try_remedies()
@@ -273,7 +273,7 @@ def _examined(subject: Subject, reference: Any, method: Method, precision: Preci
         return failed_diagnosis(found, subject, remedies)
     traced = traced_diagnosis(subject, found, "" if method == "auto" else "as requested")
     missing, probed = len(found.candidate.missing), found.probe.of_peak != 0
-    draws = any(one.kind in RANDOM for one in candidate.specification.operators)
+    draws = drawing(candidate.specification)
     if method == "auto" and traced.verdict == "unknown" and (missing or probed) and not draws:
         why = f"{missing} operators could not be captured by tracing, and none of the others is wrong"
         why = f"looking into the program changes what it gives ({found.probe})" if probed else why

@@ -8,14 +8,13 @@ import numpy as np
 
 from kokoro_nb.inspection.compared_constants import differing
 from kokoro_nb.inspection.compared_program import ComparedNode, by_name
-from kokoro_nb.inspection.paired_values import PairedValues
+from kokoro_nb.inspection.paired_values import CLOSE, PairedValues
 from kokoro_nb.locate.culprit import UNKNOWN, Mechanism, Name, likeliest
-from kokoro_nb.locate.local_error import LocalError, peak_of
+from kokoro_nb.locate.local_error import wrong_beyond
 from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.rule_evidence import Evidence, call_of
 from kokoro_nb.markup import number
 
-CLOSE = 1e-3  # of the peak: what is nearer is not called wrong
 FOLDED = 1e-5  # of a result: what rounding of constants that are folded into others does to it
 
 
@@ -29,10 +28,8 @@ def explained_by_rules(paired: PairedValues, node: ComparedNode, other: Compared
     right, given = values.pop(name), paired.values_of(paired.candidate, node.outputs)[node.outputs[0]]
     if np.squeeze(given).shape != np.squeeze(right).shape:
         return None
-    given, peak = given.reshape(right.shape), peak_of(right)
-    wrong = ~np.isclose(given, right, rtol=0, atol=np.minimum(paired.limit, CLOSE) * peak, equal_nan=True)
     operator = next(one for one in meaning.operators if one.name == name)
-    error = LocalError(operator, peak_of(given - right), peak, float("inf"), wrong, given, right, ())
+    error = wrong_beyond(operator, given.reshape(right.shape), right, paired.alike)
     call = call_of(meaning, name, by_name(paired.reference.inputs, paired.inputs[0], paired.reference.label), values)
     found = likeliest(mechanisms(Evidence(error, {one: values[one] for one in other.reads if one in values}, call)))
     return None if found is UNKNOWN else found

@@ -25,6 +25,11 @@ RANDOM = (
 HELD = {BFLOAT16: "float32", "complex64": "float32", "complex128": "float64"}
 
 
+def drawing(meaning: Any) -> list[Operator]:
+    """Return the operators of a program that draw random numbers."""
+    return [one for one in meaning.operators if one.kind in RANDOM]
+
+
 def drawn(backend: str, operator: Operator, anew: bool) -> Culprit:
     """Return an operator that draws numbers as a culprit: `anew` in each call, or the same in two."""
     text = "every call gives the same numbers, which are not those of PyTorch"

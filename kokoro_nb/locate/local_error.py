@@ -331,6 +331,14 @@ def _step_shares(error: np.ndarray, allowed: np.ndarray, axis: int) -> np.ndarra
     return np.where(np.abs(error) > np.abs(before), _shares(np.abs(error - before), allowed), 0.0)
 
 
+def wrong_beyond(operator: Operator, given: np.ndarray, right: np.ndarray, share: float) -> LocalError:
+    """Return the error of an operator without a rounding-error bound: wrong is what is off by more of the peak."""
+    peak, given, right = peak_of(right), given.astype(np.float64), right.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        wrong = ~np.isclose(given, right, rtol=0, atol=share * peak, equal_nan=True)
+        return LocalError(operator, peak_of(given - right), peak, float("inf"), wrong, given, right, ())
+
+
 def peak_of(right: np.ndarray) -> float:
     """Return the largest finite absolute value."""
     size = np.abs(right[np.isfinite(right)].astype(np.float64))

@@ -11,7 +11,7 @@ from kokoro_nb.locate.bisection import Bisection, alone_wrong, bisect
 from kokoro_nb.locate.culprit import Culprit, Mechanism, Name, with_known_defect, wrong_at
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.interface_faults import (
-    RANDOM,
+    drawing,
     drawn,
     held_dtypes,
     lost_start,
@@ -48,7 +48,7 @@ def traced_diagnosis(subject: Subject, found: Investigation, why: str = "") -> D
         errors = deviations(_meaning(found), found.candidate)
         culprits = with_effects(culprits, ErrorPropagation(_meaning(found), found.reference.inputs, errors, limits))
     every = (*culprits, *(placed(subject, one) for one in lossy))
-    draws = [one for one in _meaning(found).operators if one.kind in RANDOM]
+    draws = drawing(_meaning(found))
     if draws and not every and output.verdict == "fail":
         anew = found.history.depends  # noise differs from run to run, and rightly so; a dropout does not belong there
         chosen = [one for one in draws if "dropout" in one.kind] if anew else draws

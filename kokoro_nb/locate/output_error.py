@@ -182,8 +182,7 @@ def _near_pytorch(reference: Trace, single: Mapping[str, Any], runtime: float) -
     error = worst_output(single, meaning.run(moved)).of_peak
     forecast = SCATTER * float(np.max([error, runtime / 2]))
     why = f"of PyTorch's own result, {SCATTER:.0f} times what a unit in the last place of the inputs does"
-    limit = OutputLimit(forecast, why) if forecast <= LOST else OutputLimit(LOST, CAPPED)
-    return dict.fromkeys(single, limit)
+    return dict.fromkeys(single, _capped(forecast, why))
 
 
 def _typed(found: OutputError, outputs: Mapping[str, np.ndarray], typed: Mapping[str, str] | None) -> OutputError:
@@ -202,16 +201,19 @@ def _coarsest(dtypes: Sequence[str]) -> float:
     return float(np.max(known)) if known else epsilon("float32")
 
 
+def _capped(value: float, why: str) -> OutputLimit:
+    """Return a limit; the largest that there is in the place of a larger one, and of NaN."""
+    return OutputLimit(value, why) if value <= LOST else OutputLimit(LOST, CAPPED)
+
+
 def _from_floor(exact: Any, single: Any, own: float, runtime: float) -> OutputLimit:
     floor = worst_output({"": exact}, {"": single}).of_peak
     coarser = float(np.max([1.0, runtime / own]))
     forecast = float(np.max([coarser * floor, runtime / 2]))
-    if not SCATTER * forecast <= LOST:
-        return OutputLimit(LOST, CAPPED)
     rounded = f" times {coarser:.3g}, as the runtime's dtype is coarser" if runtime > own else ""
     floor_is = f"PyTorch's own distance from float64, {floor:.2g}{rounded}"
     source = floor_is if coarser * floor >= runtime / 2 else "one rounding of the result"
-    return OutputLimit(SCATTER * forecast, f"{SCATTER:.0f} times {source}")
+    return _capped(SCATTER * forecast, f"{SCATTER:.0f} times {source}")
 
 
 def _carried(
@@ -234,7 +236,6 @@ def _carried(
     for name, limit in limits.items():
         error = worst_output({name: exact[name]}, {name: noisy[name]}).of_peak
         if error > limit.value:
-            why = "what roundings within the bounds of all operators make of it"
-            limit = OutputLimit(error, why) if error <= LOST else OutputLimit(LOST, CAPPED)
+            limit = _capped(error, "what roundings within the bounds of all operators make of it")
         found[name] = limit
     return found

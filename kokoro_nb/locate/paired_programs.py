@@ -15,7 +15,7 @@ from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.culprit import Culprit, Mechanism, Name
 from kokoro_nb.locate.investigation import reference_trace
-from kokoro_nb.locate.local_error import LocalError, peak_of
+from kokoro_nb.locate.local_error import peak_of, wrong_beyond
 from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.output_error import OutputError, OutputLimit, worst_output
 from kokoro_nb.locate.rule_evidence import Evidence, call_of
@@ -82,11 +82,7 @@ def _culprit(parted: list[Tap], right: Trace, own: Trace, candidate: Exported, b
         reason = "the reference has no operator of that name"
         return Culprit("divergence", "fail", backend, tap, candidates, source=source, reason=reason)
     given, expected = _valid(np.asarray(tap.value), np.asarray(twin.value))
-    double, exact = given.astype(np.float64), expected.astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        wrong = ~np.isclose(double, exact, rtol=0, atol=SAME * peak_of(expected), equal_nan=True)
-        largest = peak_of(double - exact)
-    error = LocalError(tap.operator, largest, peak_of(expected), float("inf"), wrong, double, exact, ())
+    error = wrong_beyond(tap.operator, given, expected, SAME)
     values, theirs = _values(own), _values(right)
     alike = tap.op == twin.op and tap.statistics.shape == twin.statistics.shape
     call = call_of(right.meaning, twin.name, right.inputs, right.values) if alike and right.meaning else {}
