@@ -66,7 +66,7 @@ def _diagnose(given: argparse.Namespace) -> int:
     from kokoro_nb.inspection.result_record import result_record
     from kokoro_nb.reporting.needs import DIAGNOSIS, require_memory
     from kokoro_nb.storage import read_arrays
-    from kokoro_nb.studies.diagnosed_program import kokoro_decoder, own_module
+    from kokoro_nb.studies.diagnose import kokoro_decoder, own_module
 
     running(backend(given.backend))  # before anything takes time
     for path in (given.inputs, given.artefact, given.at):
@@ -100,7 +100,7 @@ def _survey(given: argparse.Namespace) -> int:
     from kokoro_nb.backends import BACKENDS, backend
     from kokoro_nb.locate.survey import survey
     from kokoro_nb.markup import table
-    from kokoro_nb.studies.diagnosed_program import own_module
+    from kokoro_nb.studies.diagnose import own_module
     from kokoro_nb.traces.record import headed
 
     chosen = [backend(name) for name in given.backends or BACKENDS]

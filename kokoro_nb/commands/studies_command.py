@@ -44,8 +44,7 @@ def _repair(arguments: argparse.Namespace) -> int:
 
 def _validate_steps(arguments: argparse.Namespace) -> int:
     import_models()
-    from kokoro_nb.studies.validate_steps.step_rows import first_wrong
-    from kokoro_nb.studies.validate_steps.validation import validate_steps
+    from kokoro_nb.studies.validate_steps import first_wrong, validate_steps
 
     model, case = _captured(arguments)
     steps = validate_steps(model, case, arguments.backend, arguments.reference, arguments.frames, arguments.tokens)

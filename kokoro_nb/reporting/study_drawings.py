@@ -9,9 +9,9 @@ from kokoro_nb.reporting import figures
 from kokoro_nb.reporting.charts import heat_map, log_bars
 from kokoro_nb.reporting.drawings import drawn, drawn_together
 from kokoro_nb.reporting.style import compact
-from kokoro_nb.studies.padding.padded_decoder import PaddedRun
+from kokoro_nb.studies.padding import PaddedRun
 from kokoro_nb.studies.patching import PatchEffects
-from kokoro_nb.studies.two_stage_npu.spoken_pieces import SpokenPieces
+from kokoro_nb.studies.two_stage_npu.spoken_delivery import SpokenPieces
 from kokoro_nb.studies.validate_steps import StepErrors
 from kokoro_nb.studies.waveform_spectrum import SignalView
 from kokoro_nb.traces.statistics import compare

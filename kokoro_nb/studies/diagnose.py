@@ -1,56 +1,59 @@
-"""What is diagnosed: Kokoro's decoder under chosen patches, or what a function of the user's own returns."""
+"""00: what is diagnosed, a module of the user's own, or Kokoro's decoder, exported, with example inputs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from kokoro_nb.backends.base import Failure
-from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.signature import checked
-from kokoro_nb.models.architecture import SAMPLE_RATE
-from kokoro_nb.models.case import capture
-from kokoro_nb.models.kokoro import load_model
-from kokoro_nb.models.patches import chosen_patches
+import torch
+
+from kokoro_nb.backends.base import Failure, quietly
+from kokoro_nb.backends.exported import Exported, export_program, snapshot
+from kokoro_nb.backends.signature import checked, example_inputs
+from kokoro_nb.errors import InputError, one_line
+from kokoro_nb.faults import Fault, plant
+from kokoro_nb.inspection.named_function import made_by
 from kokoro_nb.storage import read_arrays
-from kokoro_nb.studies.decoder import decoder_program, with_constant_channels
-from kokoro_nb.studies.diagnosed_program import own_module
 
 NORM = "decoder.generator.noise_res.0.adain1.0.norm"  # behind the convolution whose channels hardly vary
 
 
-@dataclass(frozen=True, eq=False)
-class DiagnosedSubject:
-    """A program, its inputs, and what is known of it before.
+@dataclass(frozen=True)
+class Target:
+    """A program and inputs for it.
 
     Attributes
     ----------
     label : str
-        What it is, as the start of a sentence.
+        What it is, weights included.
+    healthy, candidate : Exported or Failure
+        The program as it should be, and with the faults that were planted; the same without any. Of a module that
+        PyTorch does not export, how that failed.
+    inputs : mapping
+        Name -> tensor.
+    reference : pair or None
+        What the program was rewritten from and inputs for that, where the function names it.
     weights : str
         Label of its weights.
-    program : Exported or Failure
-        As it is exported, or how that failed.
-    inputs : dict
-        Name -> tensor.
     note : str
         What was made on purpose; empty where nothing was.
     known : str
         Module path of the operator that is known to be the first wrong one; empty where none is.
     sample_rate : int
         Of its output, in Hz; 0 where that is no audio.
-    reference : pair or None
-        What the program was rewritten from and inputs for that, where the function names it.
     """
 
     label: str
-    weights: str
-    program: Exported | Failure
+    healthy: Exported | Failure
+    candidate: Exported | Failure
     inputs: Mapping[str, Any]
+    reference: tuple[Any, Mapping[str, Any]] | None = None
+    weights: str = "of that module"
     note: str = ""
     known: str = ""
     sample_rate: int = 0
-    reference: tuple[Any, Mapping[str, Any]] | None = None
 
 
 def diagnosed_subject(
@@ -62,7 +65,7 @@ def diagnosed_subject(
     seed: int = 0,
     frames: int = 24,
     channels: int = 0,
-) -> DiagnosedSubject:
+) -> Target:
     """Return what is to be diagnosed.
 
     Parameters
@@ -84,22 +87,154 @@ def diagnosed_subject(
     InputError
         If there is no such module, patch or file, or the inputs do not fit.
     """
-    chosen = chosen_patches(patches)
+    from kokoro_nb.models.patches import chosen_patches
+
+    chosen, file = chosen_patches(patches), Path(inputs) if inputs else None
     if module:
         named = () if isinstance(patches, str) and patches.startswith("all") else chosen
-        target = own_module(module, [], named, Path(inputs) if inputs else None)
-        label = f"The module of {module}"
-        return DiagnosedSubject(label, "of that module", target.candidate, target.inputs, reference=target.reference)
-    kokoro = load_model(weights, seed)
-    case = capture(kokoro, text, seed=seed)
+        return replace(own_module(module, [], named, file), label=f"The module of {module}")
+    found = kokoro_decoder(weights, seed, text, frames, [], chosen, file, channels)
+    return replace(found, label=f"Kokoro's decoder, {frames / 40:g} s of speech")
+
+
+def kokoro_decoder(
+    weights: str,
+    seed: int,
+    text: str,
+    frames: int,
+    faults: list[str],
+    patches: Sequence[str] = ("all",),
+    inputs: Path | None = None,
+    channels: int = 0,
+) -> Target:
+    """Return Kokoro's decoder from `har` with `patches` on and `faults` planted; arguments as on the command line.
+
+    Parameters
+    ----------
+    inputs, channels
+        See `diagnosed_subject`.
+
+    Raises
+    ------
+    InputError
+        If the weights or a patch are unknown, a fault fits nowhere, or PyTorch cannot export it with these patches.
+    """
+    from kokoro_nb.models.architecture import SAMPLE_RATE
+    from kokoro_nb.models.case import capture
+    from kokoro_nb.models.kokoro import load_model
+    from kokoro_nb.models.patches import chosen_patches
+    from kokoro_nb.studies.decoder import decoder_program, with_constant_channels
+
+    planted = [Fault.parse(fault) for fault in faults]
+    with quietly():
+        kokoro = load_model(weights, seed)
+        case = capture(kokoro, text, seed=seed)
     label, model, note, known = kokoro.weights.label, kokoro.model, "", ""
     if channels:
         model, label = with_constant_channels(model, channels), f"{label}, {channels} channels nearly constant"
         note = f"Made wrong on purpose: {channels} channels of one convolution hardly vary beside a large mean."
-        known = NORM if chosen == chosen_patches("all but two_pass_norm") else ""
-    decoder = decoder_program(model, case, frames, patches=chosen)
-    given = (
-        checked({**decoder.inputs, **read_arrays(Path(inputs))}, decoder.program.inputs) if inputs else decoder.inputs
-    )
-    subject = f"Kokoro's decoder, {frames / 40:g} s of speech"
-    return DiagnosedSubject(subject, label, decoder.program, given, note, known, SAMPLE_RATE)
+        known = NORM if chosen_patches(patches) == chosen_patches("all but two_pass_norm") else ""
+    decoder = decoder_program(model, case, frames, patches=patches)
+    given = checked({**decoder.inputs, **read_arrays(inputs)}, decoder.program.inputs) if inputs else decoder.inputs
+    found = _planted(f"decoder from har, {frames} frames, weights {label}", decoder.program, given, planted)
+    return replace(found, weights=label, note=note, known=known, sample_rate=SAMPLE_RATE)
+
+
+def own_module(
+    target: str, faults: list[str], patches: Sequence[str] = (), inputs: Path | None = None, dynamic: Sequence[str] = ()
+) -> Target:
+    """Return what a function of the user's own makes: a module and example inputs for it.
+
+    Parameters
+    ----------
+    target : str
+        The function, as `made_by` takes it.
+    faults : list of str
+        Faults to plant, as `Fault.parse` reads them.
+    patches : sequence of str
+        Names of patches that are on while it is exported; each has to find something in it to change.
+    inputs : path, optional
+        An ``.npz`` file with an array for each input, in place of the function's.
+    dynamic : sequence of str
+        Axes of open size: see `open_shapes`.
+
+    Raises
+    ------
+    InputError
+        If it cannot be imported or called, returns something else, a patch changes nothing in it, or it does not run.
+    """
+    planted = [Fault.parse(fault) for fault in faults]
+    module, given, reference = made_by(target)
+    given = given if inputs is None else read_arrays(inputs)
+    if isinstance(module, Exported):  # exported already, with patches that the function had on
+        if patches:
+            raise InputError(
+                f"{target} returns a program that is exported already, to which no patch applies; drop them."
+            )
+        checked(given, module.inputs)
+        return replace(_planted(target, module, given, planted), reference=reference)
+    with _patched(module, patches) if patches else nullcontext():
+        exported = _exported(target, module, given, open_shapes(dynamic, given))
+    return replace(_planted(target, exported, given, planted), reference=reference)
+
+
+def open_shapes(dynamic: Sequence[str], inputs: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what `torch.export.export` takes as dynamic shapes; None where all are fixed.
+
+    Parameters
+    ----------
+    dynamic : sequence of str
+        ``NAME:AXIS``, or ``NAME:AXIS:MOST`` with the greatest size, for each open axis of an input.
+    inputs : mapping
+        The example inputs.
+
+    Raises
+    ------
+    InputError
+        If one is not of that form, or there is no such input or axis.
+    """
+    found: dict[str, Any] = {}
+    for text in dynamic:
+        name, *numbers = text.split(":")
+        if len(numbers) not in (1, 2) or not all(one.isdigit() for one in numbers):
+            raise InputError(f"'{text}' is no open axis; write NAME:AXIS, or NAME:AXIS:MOST with the greatest size.")
+        axis, *most = map(int, numbers)
+        if name not in inputs or axis >= len(inputs[name].shape):
+            sizes = ", ".join(f"{one} {tuple(value.shape)}" for one, value in inputs.items())
+            raise InputError(f"There is no axis {axis} of an input '{name}'; the inputs are {sizes}.")
+        dim = torch.export.Dim(f"{name}_{axis}", max=most[0]) if most else torch.export.Dim.AUTO
+        found.setdefault(name, {})[axis] = dim
+    return found or None
+
+
+def _patched(module: Any, patches: Sequence[str]) -> AbstractContextManager[Any]:
+    """Return a context in which patches are on, each of which finds something in `module` to change."""
+    from kokoro_nb.models.patches import PATCHES, patched, require_known
+
+    require_known(patches)
+    for name in patches:
+        if not PATCHES[name].finds(module):
+            raise InputError(f"The patch '{name}' finds nothing in a {type(module).__name__} to change; leave it out.")
+    return patched(module, patches)
+
+
+def _exported(target: str, module: Any, inputs: Mapping[str, Any], shapes: Mapping[str, Any] | None) -> Any:
+    import numpy as np
+
+    try:
+        with torch.no_grad():
+            snapshot(module)(  # whose buffers it may change
+                **{name: torch.as_tensor(x) if isinstance(x, np.ndarray) else x for name, x in inputs.items()}
+            )
+    except Exception as error:
+        example_inputs(module, dict.fromkeys(inputs, np.zeros(1)))  # a name that the forward does not have
+        raise InputError(f"The module of {target} fails in eager PyTorch ({one_line(error)}).") from error
+    return export_program(module, inputs, shapes)
+
+
+def _planted(label: str, healthy: Exported | Failure, inputs: Mapping[str, Any], faults: list[Fault]) -> Target:
+    if isinstance(healthy, Failure):
+        if faults:
+            raise InputError(f"No fault can be planted in {label}, which cannot be exported: {healthy}.")
+        return Target(label, healthy, healthy, inputs)
+    return Target(label, healthy, reduce(plant, faults, healthy), inputs)

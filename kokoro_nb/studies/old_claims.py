@@ -19,8 +19,8 @@ from kokoro_nb.models.kokoro import BUNDLED, GENERATED
 from kokoro_nb.models.speaking import DurationStage
 from kokoro_nb.models.static_buffers import widened
 from kokoro_nb.studies.executorch_0_7 import files, read_record
-from kokoro_nb.studies.padding.padded_decoder import padded_run
-from kokoro_nb.studies.two_stage_npu.npu_fit import uncut_audit
+from kokoro_nb.studies.padding import padded_run
+from kokoro_nb.studies.two_stage_npu.npu_audit import uncut_audit
 
 ClaimVerdict = Literal["confirmed", "refuted", "another cause", "needs published weights", "needs a device"]
 WEIGHTS: ClaimVerdict = "needs published weights"

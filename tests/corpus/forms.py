@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from kokoro_nb.backends.base import quietly
-from kokoro_nb.studies import onnx_converters
+from kokoro_nb.studies import inspect_file as onnx_converters
 
 
 def arrays(inputs):

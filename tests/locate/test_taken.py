@@ -6,7 +6,7 @@ from torch import nn
 
 from kokoro_nb.inspection import diagnose, inspect
 from kokoro_nb.locate.tapping import EXTRA_OUTPUTS
-from kokoro_nb.studies.diagnosed_program import own_module
+from kokoro_nb.studies.diagnose import own_module
 from tests.backends.small import Of, Past, here, taking
 
 X = torch.randn(2, 6, 8, generator=torch.Generator().manual_seed(1))

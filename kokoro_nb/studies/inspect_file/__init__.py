@@ -1,6 +1,6 @@
 """21 inspects files alone: what converters made of the bundled voice, or a file of one's own."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from kokoro_nb.backends.base import quietly
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.onnx_file import read_onnx
 from kokoro_nb.inspection.onnx_model import run_session, session_of
@@ -17,7 +18,75 @@ from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import EXPORT_PATCHES, chosen_patches, patched
-from kokoro_nb.studies import onnx_converters
+
+PRODUCTS = ("Conv", "ConvTranspose", "MatMul", "Gemm")  # what is quantised
+
+
+def dynamo_onnx(module: Any, inputs: Mapping[str, Any], path: Path) -> Path:
+    """Write a module by torch's exporter of today, in float32."""
+    import torch
+
+    with quietly():
+        program = torch.onnx.export(module, kwargs=dict(inputs), dynamo=True, opset_version=18)
+        assert program is not None
+        program.save(str(path))
+    return path
+
+
+def to_float16(plain: Path, path: Path) -> Path:
+    """Convert a file by `convert_float_to_float16`, which cuts constants at 65504; inputs and outputs stay float32."""
+    with quietly():
+        import onnx
+        from onnxruntime.transformers.float16 import convert_float_to_float16
+
+        onnx.save(convert_float_to_float16(onnx.load(plain), keep_io_types=True), path)
+    return path
+
+
+def bare(plain: Path, path: Path) -> Path:
+    """Write a copy without the exporter's own shapes, on which the quantisers stop where nodes were folded."""
+    import onnx
+
+    model = onnx.load(plain)
+    del model.graph.value_info[:]
+    onnx.save(model, path)
+    return path
+
+
+def to_int8(
+    plain: Path,
+    path: Path,
+    inputs: Mapping[str, np.ndarray],
+    form: str = "QDQ",
+    products: Sequence[str] = PRODUCTS,
+    **options: Any,
+) -> Path:
+    """Quantise a file by `quantize_static`, with the ranges that activations have on `inputs`.
+
+    Parameters
+    ----------
+    plain, path : Path
+        In float32, and where the other is written.
+    inputs : mapping of str to numpy.ndarray
+        What it is calibrated on.
+    form : {"QDQ", "QOperator"}
+    products : sequence of str
+        Operators that are quantised.
+    options
+        Further arguments of `quantize_static`.
+    """
+    ready, left = bare(plain, path.with_name(f"{path.stem}_bare.onnx")), [dict(inputs)]
+    with quietly():
+        from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_static
+
+        class Once(CalibrationDataReader):
+            def get_next(self) -> Any:
+                return left.pop() if left else None
+
+        given = {"quant_format": QuantFormat[form], "op_types_to_quantize": [*products], **options}
+        quantize_static(ready, path, Once(), **given)
+    ready.unlink()
+    return path
 
 
 @dataclass(frozen=True)
@@ -71,13 +140,13 @@ def converted_files(kokoro: Kokoro, case: Case, frames: int, folder: str | Path)
     place.mkdir(parents=True, exist_ok=True)
     with patched(kokoro.model, chosen_patches(EXPORT_PATCHES)):
         har = stages.from_har_inputs(decoder, inputs)
-        source = onnx_converters.dynamo_onnx(stages.ExcitationStep(decoder.generator), pitch, place / "source.onnx")
-        rest = onnx_converters.dynamo_onnx(stages.FromHarStage(decoder), har, place / "decoder.onnx")
+        source = dynamo_onnx(stages.ExcitationStep(decoder.generator), pitch, place / "source.onnx")
+        rest = dynamo_onnx(stages.FromHarStage(decoder), har, place / "decoder.onnx")
     from onnxruntime.quantization import QuantType
 
     half, eight = place / "source_float16.onnx", place / "decoder_int8.onnx"
-    onnx_converters.to_float16(source, half)
-    onnx_converters.to_int8(rest, eight, _arrays(har), activation_type=QuantType.QInt8, per_channel=True)
+    to_float16(source, half)
+    to_int8(rest, eight, _arrays(har), activation_type=QuantType.QInt8, per_channel=True)
     return ConvertedFile(half, source, _arrays(pitch)), ConvertedFile(eight, rest, _arrays(har))
 
 

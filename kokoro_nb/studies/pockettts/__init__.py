@@ -1,31 +1,19 @@
 """08: PocketTTS cut into steps, on runtimes and against its own package; and the mistakes of an earlier port."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from pocket_tts import TTSModel
 from torch import Tensor, nn
 
+from kokoro_nb.models.pocket import pocket_steps
 from kokoro_nb.models.pocket.generation import Utterance
 from kokoro_nb.models.pocket.pocket_architecture import NARROW, SEEDED, is_published, load_pocket, load_published
-from kokoro_nb.models.pocket.pocket_steps import (
-    WholeModel,
-    draw_noise,
-    eager_steps,
-    package_speech,
-    utterance,
-    voice_prompt,
-)
-from kokoro_nb.studies.pockettts.bug_effects import BugEffect, effects
-from kokoro_nb.studies.pockettts.bugs import BUGS, attempt
-from kokoro_nb.studies.pockettts.call_by_call import FirstDifference, first_difference, recorded
-from kokoro_nb.studies.pockettts.step_loops import PackageReference, loops, reference
+from kokoro_nb.studies.pockettts.port_mistakes import mistakes
+from kokoro_nb.studies.pockettts.step_loops import loops, reference
 
 VOICE_SAMPLES = 9600
 WHOLE_FRAMES, WHOLE_DRAWS = 16, 8
-MISTAKE_FRAMES, SAMPLERS = 12, (1, 2, 8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +51,9 @@ def load_case(weights: str, seed: int, text: str, frames: int, sampler: int) -> 
     own = weights if weights in (NARROW, SEEDED) else NARROW
     model = load_published(weights) if is_published(weights) else load_pocket(own, seed)
     draw = torch.Generator().manual_seed(seed)
-    voice = voice_prompt(model, 0.1 * torch.randn(VOICE_SAMPLES, generator=draw))
-    spoken = replace(utterance(model, text, voice, seed, sampler), noise=draw_noise(model, frames, seed))
+    voice = pocket_steps.voice_prompt(model, 0.1 * torch.randn(VOICE_SAMPLES, generator=draw))
+    spoken = pocket_steps.utterance(model, text, voice, seed, sampler)
+    spoken = replace(spoken, noise=pocket_steps.draw_noise(model, frames, seed))
     return PocketCase(model, str(model.weights_label), spoken, seed)
 
 
@@ -81,46 +70,8 @@ def whole_model(case: PocketCase) -> tuple[nn.Module, list[dict[str, Tensor]], l
         How many the package itself makes of each.
     """
     case.model.sampler_decode_steps = 1
-    drawn = [draw_noise(case.model, WHOLE_FRAMES, case.seed + i) for i in range(WHOLE_DRAWS)]
+    drawn = [pocket_steps.draw_noise(case.model, WHOLE_FRAMES, case.seed + i) for i in range(WHOLE_DRAWS)]
     spoken = [replace(case.utterance, sampler=1, noise=noise) for noise in drawn]
     inputs = [{name: torch.from_numpy(getattr(one, name)) for name in ("ids", "voice", "noise")} for one in spoken]
-    frames = [len(package_speech(case.model, one).latents) for one in spoken]
-    return WholeModel(case.model, case.utterance.after_stop).eval(), inputs, frames
-
-
-@dataclass(frozen=True, eq=False)
-class Mistakes:
-    """Each mistake of the earlier port, made on purpose.
-
-    Attributes
-    ----------
-    frames : int
-        Length of the utterance.
-    effects : tuple of BugEffect
-        What each does, at several settings.
-    origins : dict of str to FirstDifference
-        Key of `BUGS` -> where the run with the mistake first differs from the one without.
-    """
-
-    frames: int
-    effects: tuple[BugEffect, ...]
-    origins: Mapping[str, FirstDifference]
-
-    def check_rows(self) -> list[dict[str, Any]]:
-        """Return a row for each mistake: where it cannot be seen, and the test that sees it."""
-        return [{"mistake": bug.title, "invisible at": bug.setting, "seen by": bug.check} for bug in BUGS.values()]
-
-    def origin_rows(self) -> list[dict[str, Any]]:
-        """Return a row for each mistake: where the two runs first differ."""
-        return [{"mistake": BUGS[name].title, **origin.as_dict()} for name, origin in self.origins.items()]
-
-
-def mistakes(right: PackageReference, frames: int = MISTAKE_FRAMES) -> Mistakes:
-    """Make each mistake by itself in at most `frames` frames, and find the first tensor that differs, call by call."""
-    few = replace(right.utterance, noise=right.utterance.noise[:frames])
-    tried = attempt(eager_steps(right.modules), right.host, few)
-    measured = tuple(row for bug in BUGS.values() for row in effects(bug, tried, SAMPLERS))
-    short = replace(tried, utterance=replace(few, sampler=2, noise=few.noise[:1]))
-    expected = recorded(short)[1]
-    origins = {name: first_difference(expected, recorded(short, bug)[1], right.modules) for name, bug in BUGS.items()}
-    return Mistakes(len(few.noise), measured, origins)
+    frames = [len(pocket_steps.package_speech(case.model, one).latents) for one in spoken]
+    return pocket_steps.WholeModel(case.model, case.utterance.after_stop).eval(), inputs, frames

@@ -11,10 +11,19 @@ from kokoro_nb.backends.base import Failure, Program, absence
 from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.backends.ladder import loaded, outputs_of
 from kokoro_nb.backends.signature import Arrays, as_array
-from kokoro_nb.models.pocket.generation import Host, Speech, Steps, Utterance, speak
+from kokoro_nb.models.pocket.generation import Host, Speech, Steps, Utterance, Values, speak
 from kokoro_nb.models.pocket.pocket_steps import StepModule, eager_steps, host_of, package_speech, step_modules
-from kokoro_nb.studies.pockettts.call_by_call import StepCall, StepRecorder
 from kokoro_nb.traces.statistics import Parity, compare, largest_error
+
+
+@dataclass(frozen=True)
+class StepCall:
+    """One call of a step, with what went in and what came out."""
+
+    place: str
+    step: str
+    inputs: Values
+    outputs: Values
 
 
 @dataclass(frozen=True)
@@ -86,10 +95,14 @@ def reference(model: Any, utterance: Utterance, room: int) -> PackageReference:
 
 def _said(steps: Steps, host: Host, utterance: Utterance) -> tuple[Speech, tuple[StepCall, ...]]:
     """Speak it, then read it once more one embedding at a time; return what came out, and every call of both."""
-    recorder = StepRecorder(steps)
-    speech = speak(recorder.steps, host, utterance, watch=recorder.place)
-    speak(recorder.steps, host, replace(utterance, noise=utterance.noise[:1]), one_by_one=True, watch=recorder.place)
-    return speech, tuple(recorder.calls)
+    calls: list[StepCall] = []
+
+    def watch(*call: Any) -> None:
+        calls.append(StepCall(*call))
+
+    speech = speak(steps, host, utterance, watch=watch)
+    speak(steps, host, replace(utterance, noise=utterance.noise[:1]), one_by_one=True, watch=watch)
+    return speech, tuple(calls)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from torch import nn
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.padding import Valid, within
-from kokoro_nb.studies.padding.padding_audit import leaks, variances
+from kokoro_nb.studies.padding import leaks, variances
 from kokoro_nb.verbs import trace
 from tests.backends.small import Of
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from kokoro_nb.models.pocket.pocket_steps import eager_steps
-from kokoro_nb.studies.pockettts.bugs import attempt
+from kokoro_nb.studies.pockettts.port_mistakes import attempt
 from kokoro_nb.studies.pockettts.step_loops import reference
 from tests.models.pocket.conftest import what_to_say
 

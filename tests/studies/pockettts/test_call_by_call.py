@@ -4,9 +4,15 @@ import numpy as np
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.studies.pockettts.bug_effects import compared, effect, effects
-from kokoro_nb.studies.pockettts.bugs import BUGS
-from kokoro_nb.studies.pockettts.call_by_call import FirstDifference, first_difference, recorded
+from kokoro_nb.studies.pockettts.port_mistakes import (
+    BUGS,
+    FirstDifference,
+    compared,
+    effect,
+    effects,
+    first_difference,
+    recorded,
+)
 
 # where each was put, which is not told to what looks for it; the notebook asks for the tensor of every mistake
 FOUND = {

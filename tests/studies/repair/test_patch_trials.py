@@ -11,8 +11,7 @@ from kokoro_nb.backends.ladder import Climb
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.studies.repair import patch_trials
-from kokoro_nb.studies.repair.patch_trials import PatchBench, PatchTrial, StageOutcome, judged
-from kokoro_nb.studies.repair.trial_stages import TrialStage
+from kokoro_nb.studies.repair.patch_trials import PatchBench, PatchTrial, StageOutcome, TrialStage, judged
 from kokoro_nb.studies.validate_steps import planted
 
 WORKS, FELL, SHAPE = patch_trials.WORKS, patch_trials.FELL, patch_trials.SHAPE

@@ -6,7 +6,7 @@ import pytest
 from kokoro_nb.listening.comparison import FINITE, compare_audio
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.models.case import decode
-from kokoro_nb.studies.whisper.audible_faults import FAULTS, LOST, MEASURES, noticed_by
+from kokoro_nb.studies.whisper import FAULTS, LOST, MEASURES, noticed_by
 
 
 def values(snr=60.0, off=0.1, finite=100.0):

@@ -10,8 +10,7 @@ from training.espeak import speak
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.transcript import Transcript, Word
 from kokoro_nb.studies.waveform_spectrum import PACKAGE
-from kokoro_nb.studies.whisper.known_sentences import known_sentences
-from kokoro_nb.studies.whisper.transcripts import timing_rows, word_times
+from kokoro_nb.studies.whisper import known_sentences, timing_rows, word_times
 
 
 def utterance(phonemes="ab, c.", durations=(4, 2, 2, 3, 1, 4, 4, 4)):

@@ -1,15 +1,25 @@
-"""The pipeline step by step: what a step does wrong by itself, and what it only hands on."""
+"""The pipeline step by step: what a step does wrong by itself, and what it only hands on; and one row of the check."""
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.eager import Eager
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.patches import patched
-from kokoro_nb.studies.validate_steps import validation as module
-from kokoro_nb.studies.validate_steps.step_rows import first_wrong
-from kokoro_nb.studies.validate_steps.validation import follow, phasors, walk
+from kokoro_nb.studies import validate_steps as module
+from kokoro_nb.studies.validate_steps import (
+    StepResult,
+    first_wrong,
+    follow,
+    phasors,
+    planted,
+    valid_part,
+    walk,
+    with_floor,
+)
 from kokoro_nb.traces.statistics import compare
 
 FRAMES = 8  # the first of some 70: the alignment cuts the rest
@@ -27,15 +37,6 @@ def exact(narrow, narrow_case):
         return walk(narrow.model, narrow_case, "eager-float64", FRAMES)
 
 
-def test_some_steps_alone_have_no_chain(narrow, exact):
-    rows = follow(narrow.model, exact, "eager", only=("source", "har", "generator"))
-    assert [row.output for row in rows] == ["excitation", "har_magnitude", "har_phase", "x_pre", "x_post"]
-    assert [row.reason for row in rows] == ["no f0", *["no excitation"] * 2, *["no x, s, har_magnitude, har_phase"] * 2]
-    assert first_wrong(rows) is None
-    with pytest.raises(InputError, match="There is no step 'noise'"):
-        follow(narrow.model, exact, "eager", only=("noise",))
-
-
 @pytest.mark.parametrize("fault", ["zeroed", "a bin turned", "another sign", "one NaN"])
 def test_a_wrong_phase_is_wrong_by_itself(narrow, exact, monkeypatch, fault):
     def wrong(phase):
@@ -51,7 +52,7 @@ def test_a_wrong_phase_is_wrong_by_itself(narrow, exact, monkeypatch, fault):
     real = module.outputs_of
     made = lambda *given: {k: wrong(v) if k == "har_phase" else v for k, v in real(*given).items()}  # noqa: E731
     monkeypatch.setattr(module, "outputs_of", made)
-    rows = follow(narrow.model, exact, "eager", only=("har",))
+    rows = follow(narrow.model, exact, "eager")
     assert first_wrong(rows).output == "har_phase"
 
 
@@ -85,3 +86,57 @@ def test_a_step_that_falls_is_reported_and_the_rest_still_checked_by_itself(narr
     assert rows["audio"].own.finite == 1
     with pytest.raises(InputError, match="The step 'source' does not run on the reference"):
         walk(narrow.model, narrow_case, "broken", FRAMES)
+
+
+def test_a_limit_gives_way_to_the_floor():
+    def step(error):
+        return StepResult("source", "excitation", own=compare(np.ones(2), np.array([1.0, 1.0 + error])))
+
+    assert first_wrong([step(2e-3)]).output == "excitation"
+    (over,) = with_floor([step(2e-3)], [step(1e-3)])
+    assert over.holds(1e-3)
+    assert "own floor (of peak)" in over.as_dict()
+    (over,) = with_floor([step(5e-3)], [step(1e-3)])
+    assert not over.holds(1e-3)
+    assert over.over_floor == over.as_dict()["own over floor"] == pytest.approx(5)
+    assert with_floor([step(5e-3)], [step(0.0)])[0].over_floor is None
+    assert not step(float("nan")).holds(1e9)
+
+
+def test_what_fell_or_was_not_run_does_not_hold():
+    failure = Failure("x", "lowered", "NotImplementedError", "no such operator")
+    assert not StepResult("source", "excitation", failure=failure).holds(1e9)
+    assert "no such operator" in StepResult("source", "excitation", failure=failure).as_dict()["own error (of peak)"]
+    assert first_wrong([]) is None
+
+
+def test_the_valid_part_of_each_axis():
+    value = np.array([[1.0, 2.0, 0.0, -3.0]])
+    assert valid_part("pred_dur", value, {"tokens": 2}).tolist() == [[1.0, 2.0]]
+    assert valid_part("alignment", np.ones((1, 2, 3)), {"tokens": 1, "frames": 2}).shape == (1, 1, 2)
+
+
+def test_it_is_removed_after_an_error():
+    module = nn.Conv1d(2, 3, 1)
+    before = module.bias.detach().clone()
+
+    def fail(fault, channel, value):
+        with fault:
+            assert module.bias[channel] == value
+            raise RuntimeError("inside")
+
+    with pytest.raises(RuntimeError, match="inside"):
+        fail(planted(module, "bias", 2, 1e9), 2, 1e9)
+    assert torch.equal(module.bias, before)
+
+
+@pytest.mark.parametrize(
+    ("fault", "match"),
+    [
+        (planted(nn.Conv1d(2, 3, 1), "nothing", 0), "no parameter"),
+        (planted(nn.Conv1d(2, 3, 1), "bias", 3), "no channel 3"),
+    ],
+)
+def test_what_a_module_does_not_have_is_refused(fault, match):
+    with pytest.raises(InputError, match=match):
+        fault.__enter__()
