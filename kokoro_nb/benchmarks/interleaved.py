@@ -45,11 +45,6 @@ class Spread:
     high: float
     rounds: int
 
-    @property
-    def text(self) -> str:
-        """The middle, and from where to where: ``1.23 (1.20 to 1.31)``."""
-        return f"{self.median:.3g} ({self.low:.3g} to {self.high:.3g})"
-
 
 @dataclass(frozen=True)
 class TimedProgram:
@@ -129,26 +124,20 @@ def in_turn(
     """
     if not calls or rounds < 1:
         raise InputError(f"{len(calls)} programs in {rounds} rounds cannot be timed; give one or more of each.")
-    enough = {name: min(rounds, max(1, int(limit / max(_seconds(call, clock), 1e-9)))) for name, call in calls.items()}
+    enough = {name: min(rounds, max(1, int(limit / max(timed(call, clock)[1], 1e-9)))) for name, call in calls.items()}
     times: dict[str, list[float]] = {name: [] for name in calls}
     for number in range(rounds):
         for name, call in calls.items():
             if number < enough[name]:
                 sleep(PAUSE)
-                times[name].append(_seconds(call, clock))
+                times[name].append(timed(call, clock)[1])
     return {name: tuple(each) for name, each in times.items()}
 
 
-def paired(candidate: Call, base: Call, rounds: int) -> Spread:
-    """Return how many times as long one call takes as another, both in turn: see `in_turn` and `ratio`."""
-    times = in_turn({"base": base, "candidate": candidate}, rounds)
-    return ratio(times["candidate"], times["base"])
-
-
-def timed(call: Callable[[], Made]) -> tuple[Made, float]:
+def timed(call: Callable[[], Made], clock: Callable[[], float] = time.perf_counter) -> tuple[Made, float]:
     """Return what a call returned, and its wall time in seconds."""
-    start = time.perf_counter()
-    return call(), time.perf_counter() - start
+    start = clock()
+    return call(), clock() - start
 
 
 @contextmanager
@@ -168,9 +157,8 @@ def watched(call: Callable[[], Made]) -> tuple[Made, float]:
     """Return what a call returned, and the share of the machine's cores that other processes took meanwhile."""
     from psutil import cpu_count
 
-    used, begun = _elsewhere(), time.perf_counter()
-    made = call()
-    lasted = time.perf_counter() - begun
+    used = _elsewhere()
+    made, lasted = timed(call)
     return made, float(np.maximum(0.0, (_elsewhere() - used) / (lasted * (cpu_count() or 1))))
 
 
@@ -266,12 +254,6 @@ def _elsewhere() -> float:
     idle = ("idle", "iowait", "guest", "guest_nice")  # a guest's time is among the user's too
     own = os.times()
     return sum(seconds for name, seconds in every.items() if name not in idle) - own.user - own.system
-
-
-def _seconds(call: Call, clock: Callable[[], float]) -> float:
-    start = clock()
-    call()
-    return clock() - start
 
 
 _CPUINFO = Path("/proc/cpuinfo")

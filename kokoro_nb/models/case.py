@@ -136,16 +136,12 @@ def capture(kokoro: Kokoro, text: str, voice: str = "", speed: float = 1.0, seed
             seen.update(zip(("asr", "f0", "n", "s"), args, strict=True))
             draws.noise = noise.draw(args[0].shape[-1], seed)
 
-        hooks = [
+        with (
             model.decoder.register_forward_pre_hook(before_decoder),
             model.text_encoder.register_forward_hook(lambda _m, _i, out: seen.update(t_en=out)),
             model.predictor.text_encoder.register_forward_hook(lambda _m, _i, out: seen.update(d=out)),
-        ]
-        try:
+        ):
             audio, durations = model.forward_with_tokens(phonemes.ids, ref_s, speed)
-        finally:
-            for hook in hooks:
-                hook.remove()
         drawn = draws.noise
     assert drawn is not None
     seen |= {"ids": phonemes.ids, "ref_s": ref_s, "durations": durations.reshape(-1), "audio": audio.reshape(-1)}

@@ -10,22 +10,20 @@ from typing import Literal, get_args
 import torch
 import torch.nn.functional as F
 from kokoro.model import KModel
-from torch import Tensor, nn
+from torch import Tensor
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import model_cuts, noise
 from kokoro_nb.models.architecture import HARMONICS, SAMPLE_RATE, SAMPLES_PER_FRAME, STYLE
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.padding import open_length
+from kokoro_nb.models.stages import PipelineStep
 
 
-class TextPart(nn.Module):
+class TextPart(PipelineStep):
     """All of the model but its decoder; the parts are shared, not copied, under the names that they have there."""
 
-    def __init__(self, model: KModel):
-        super().__init__()
-        self.bert, self.bert_encoder = model.bert, model.bert_encoder
-        self.predictor, self.text_encoder = model.predictor, model.text_encoder
+    parts = ("bert", "bert_encoder", "predictor", "text_encoder")
 
 
 class DurationStage(TextPart):

@@ -12,6 +12,7 @@ The steps of `chain` are the pipeline from token ids to audio in smaller modules
 """
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -366,20 +367,15 @@ def parts(decoder: Decoder, inputs: Mapping[str, Tensor]) -> dict[str, tuple[nn.
     s, generator = inputs["s"], decoder.generator
     blocks = {"encode": decoder.encode, **{f"decode.{i}": block for i, block in enumerate(decoder.decode)}}
     seen: dict[str, Tensor] = {}
-    hooks = [
-        block.register_forward_pre_hook(lambda _module, args, name=name: seen.update({name: args[0]}))
-        for name, block in blocks.items()
-    ]
     pitch = {name: inputs[name] for name in ("f0", "harmonic_noise")}
     source, excitation = SourceStage(decoder), ExcitationStep(generator)
-    try:
-        with torch.no_grad():
-            x = model_cuts.trunk(decoder, *(inputs[name] for name in ("asr", "f0", "n", "s")))
-            signal, har = excitation(**pitch), source(**pitch)
-            magnitude, phase = model_cuts.spectrum(generator, model_cuts.filtered(generator, x, s, har))
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with torch.no_grad(), ExitStack() as hooks:
+        for name, block in blocks.items():
+            seeing = block.register_forward_pre_hook(lambda _module, args, name=name: seen.update({name: args[0]}))
+            hooks.enter_context(seeing)
+        x = model_cuts.trunk(decoder, *(inputs[name] for name in ("asr", "f0", "n", "s")))
+        signal, har = excitation(**pitch), source(**pitch)
+        magnitude, phase = model_cuts.spectrum(generator, model_cuts.filtered(generator, x, s, har))
     return {
         "source": (source, pitch),
         "stft forward": (TransformStep(generator), {"excitation": signal}),

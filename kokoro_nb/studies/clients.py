@@ -22,6 +22,7 @@ from kokoro_nb.models.speaking import TextToAudio
 from kokoro_nb.models.voices import load_voice, style
 
 CLIENTS = ("kokoro-onnx", "sherpa-onnx", "kokoro.js")
+SPEED = 0.8  # that a probe is asked for
 
 
 @dataclass(frozen=True)
@@ -117,18 +118,13 @@ def in_pytorch(kokoro: Kokoro, text: str, speed: float = 1.0) -> tuple[str, np.n
             place = torch.arange(args[0].shape[-1] * 600) % bank.shape[0]
             draws.noise = noise.of_harmonics(bank[place][None])
 
-        hook = kokoro.model.decoder.register_forward_pre_hook(before_decoder)
-        try:
+        with kokoro.model.decoder.register_forward_pre_hook(before_decoder):
             audio, _ = kokoro.model.forward_with_tokens(ids, ref_s, speed)
-        finally:
-            hook.remove()
     return symbols, audio.reshape(-1).numpy()
 
 
-def probed(
-    text: str, vocab: dict[str, int], folder: str | Path, speed: float = 0.8, clients: Sequence[str] = CLIENTS
-) -> list[dict[str, Any]]:
-    """Return what each client fed to a probe, a row for each that has one, and how that deviates from its contract.
+def probed(text: str, vocab: dict[str, int], folder: str | Path, clients: Sequence[str]) -> list[dict[str, Any]]:
+    """Return what each client fed to a probe at `SPEED`, a row for each that has one, and how that deviates.
 
     Parameters
     ----------
@@ -138,21 +134,20 @@ def probed(
         Symbol -> id.
     folder : path
         Where the probes are written; what is there is replaced.
-    speed : float
     clients : sequence of str
     """
     symbols = "".join(symbol for symbol in text if symbol in vocab)
     named = [client for client in clients if contract(client).form != "Core ML"]
-    return [_fed_to_probe(client, symbols, Path(folder) / f"probe-{client}", speed) for client in named]
+    return [_fed_to_probe(client, symbols, Path(folder) / f"probe-{client}") for client in named]
 
 
-def _fed_to_probe(client: str, symbols: str, place: Path, speed: float) -> dict[str, Any]:
+def _fed_to_probe(client: str, symbols: str, place: Path) -> dict[str, Any]:
     speak = imitate if muteness(client) else speak_in
     write_probe(client, place, force=True)
     known = vocabulary(place)
-    (audio,) = speak(client, place, [Request(symbols, "probe_1", 1, speed)])
+    (audio,) = speak(client, place, [Request(symbols, "probe_1", 1, SPEED)])
     reading, ids = read_probe(audio), (0, *(known[symbol] for symbol in symbols), 0)
-    found, rule = compare_reading(reading, client, ids, speed), contract(client).row.words
+    found, rule = compare_reading(reading, client, ids, SPEED), contract(client).row.words
     said = {name: value for name, value in asdict(reading).items() if name in ("row", "voice", "speed", "gain")}
     deviations = " ".join(found) or "none"
     return {"client": client, "ids": reading.count, "rule": rule, **said, "deviations": deviations}

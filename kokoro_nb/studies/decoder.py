@@ -11,7 +11,6 @@ from kokoro.model import KModel
 
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import Exported, export_program
-from kokoro_nb.backends.specification import Specification
 from kokoro_nb.errors import InputError
 from kokoro_nb.faults import Fault, generate, plant
 from kokoro_nb.listening.spectrum import SpectralAgreement, spectral_agreement
@@ -34,11 +33,6 @@ class DecoderProgram:
     program: Exported
     inputs: Mapping[str, Any]
 
-    @property
-    def specification(self) -> Specification:
-        """The program's operators by name."""
-        return self.program.specification
-
     @cached_property
     def reference(self) -> Trace:
         """What every operator gives in eager PyTorch in float32."""
@@ -53,7 +47,7 @@ class DecoderProgram:
 
     def faults(self, number: int, seed: int, kinds: Sequence[str] | None = None) -> list[Fault]:
         """Draw faults to be planted in it: see `kokoro_nb.faults.generate`."""
-        return generate(self.specification, number, seed, *([] if kinds is None else [kinds]))
+        return generate(self.program.specification, number, seed, *([] if kinds is None else [kinds]))
 
 
 def decoder_part(

@@ -40,9 +40,6 @@ def added_noise(model: KModel, inputs: Mapping[str, torch.Tensor]) -> np.ndarray
     """
     seen: list[np.ndarray] = []
     sines = model.decoder.generator.m_source.l_sin_gen
-    hook = sines.register_forward_hook(lambda _module, _args, output: seen.append(output[2][0, :, 0].numpy()))
-    try:
+    with sines.register_forward_hook(lambda _module, _args, output: seen.append(output[2][0, :, 0].numpy())):
         stages.SourceStage(model.decoder)(inputs["f0"], inputs["harmonic_noise"])
-    finally:
-        hook.remove()
     return seen[0]

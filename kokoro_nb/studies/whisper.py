@@ -19,7 +19,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.listening.comparison import FINITE
 from kokoro_nb.listening.judges import PerceivedQuality, identified, perceived_quality, unknown_words
 from kokoro_nb.listening.recogniser import load_whisper, whisper_available
-from kokoro_nb.listening.transcript import PHRASES, Transcript, doubts, phrase_error_rate, spoken_texts
+from kokoro_nb.listening.transcript import PHRASES, Transcript, Word, doubts, phrase_error_rate, spoken_texts
 from kokoro_nb.models import noise, stages
 from kokoro_nb.models.architecture import SAMPLE_RATE, SAMPLES_PER_FRAME
 from kokoro_nb.models.case import Case, decode
@@ -47,25 +47,8 @@ def rate_row(texts: Sequence[str], heard: Sequence[Transcript | None]) -> dict[s
 PAUSES = frozenset(" ,.!?;:—…")
 
 
-@dataclass(frozen=True)
-class SpokenWord:
-    """A word of an utterance, by the predicted durations.
-
-    Attributes
-    ----------
-    phonemes : str
-        As the model was given them.
-    begin, end : float
-        Seconds.
-    """
-
-    phonemes: str
-    begin: float
-    end: float
-
-
-def word_times(case: Case) -> tuple[SpokenWord, ...]:
-    """Return the words of an utterance with the times that the predicted durations give them; pauses are left out.
+def word_times(case: Case) -> tuple[Word, ...]:
+    """Return the words of an utterance in phonemes, with the times that the predicted durations give them; no pauses.
 
     Raises
     ------
@@ -80,7 +63,7 @@ def word_times(case: Case) -> tuple[SpokenWord, ...]:
     words, first = [], None
     for at, symbol in enumerate((*case.phonemes, " "), start=1):
         if symbol in PAUSES and first is not None:
-            words.append(SpokenWord(case.phonemes[first - 1 : at - 1], float(edges[first]), float(edges[at])))
+            words.append(Word(case.phonemes[first - 1 : at - 1], float(edges[first]), float(edges[at]), 1.0))
         first = None if symbol in PAUSES else (at if first is None else first)
     return tuple(words)
 
@@ -96,9 +79,9 @@ def timing_rows(case: Case, transcript: Transcript | None) -> list[dict[str, str
     return [
         {
             "word": listened.text,
-            "spoken (s)": word.begin,
+            "spoken (s)": word.start,
             "heard (s)": listened.start,
-            "middle apart (s)": (listened.start + listened.end - word.begin - word.end) / 2,
+            "middle apart (s)": (listened.start + listened.end - word.start - word.end) / 2,
         }
         for word, listened in zip(spoken, heard, strict=True)
     ]
@@ -262,10 +245,8 @@ def _rounded(value: Any) -> Any:
     return value.half().float() if getattr(value, "dtype", None) == torch.float32 else value
 
 
-def noticed_by(
-    healthy: Sequence[Mapping[str, float]], faulty: Sequence[Mapping[str, float]], margin: float = MARGIN
-) -> tuple[str, ...]:
-    """Return the measures that notice a fault: in each utterance they are further off than in any healthy one.
+def noticed_by(healthy: Sequence[Mapping[str, float]], faulty: Sequence[Mapping[str, float]]) -> tuple[str, ...]:
+    """Return the measures that notice a fault: in each utterance `MARGIN` times as far off as in any healthy one.
 
     Parameters
     ----------
@@ -273,8 +254,6 @@ def noticed_by(
         What `compare_audio` gives for versions that nothing is wrong with, of any of the utterances.
     faulty : sequence of dict
         The same for the version in question, one for each utterance.
-    margin : float
-        How many times further off than the worst healthy one.
 
     Returns
     -------
@@ -284,10 +263,10 @@ def noticed_by(
     """
     if any(one[FINITE] < 100 for one in faulty):
         return (FINITE,)
-    return tuple(name for name in MEASURES if all(_beyond(name, healthy, one, margin) for one in faulty))
+    return tuple(name for name in MEASURES if all(_beyond(name, healthy, one) for one in faulty))
 
 
-def _beyond(name: str, healthy: Sequence[Mapping[str, float]], one: Mapping[str, float], margin: float) -> bool:
+def _beyond(name: str, healthy: Sequence[Mapping[str, float]], one: Mapping[str, float]) -> bool:
     if name == "SNR":
-        return one[name] < np.min([sound[name] for sound in healthy]) - 20 * math.log10(margin)
-    return abs(one[name]) > margin * np.max([abs(sound[name]) for sound in healthy])
+        return one[name] < np.min([sound[name] for sound in healthy]) - 20 * math.log10(MARGIN)
+    return abs(one[name]) > MARGIN * np.max([abs(sound[name]) for sound in healthy])

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from kokoro_nb.backends.base import quietly
-from kokoro_nb.studies import inspect_file as onnx_converters
+from kokoro_nb.studies import inspect_file
 
 
 def arrays(inputs):
@@ -20,7 +20,7 @@ _WRITTEN = WeakKeyDictionary()  # a module -> the file that its other forms are 
 def dynamo_onnx(module, inputs, path):
     """Write ONNX by torch's exporter; it is run once for a module."""
     if module not in _WRITTEN:
-        _WRITTEN[module] = onnx_converters.dynamo_onnx(module, inputs, path).read_bytes()
+        _WRITTEN[module] = inspect_file.dynamo_onnx(module, inputs, path).read_bytes()
     path.write_bytes(_WRITTEN[module])
     return path
 
@@ -41,7 +41,7 @@ def frozen_onnx(module, inputs, path):
 
 def float16_onnx(module, inputs, path):
     """Write ONNX in float16 by ONNX Runtime's tool, which cuts constants at 65504."""
-    return onnx_converters.to_float16(dynamo_onnx(module, inputs, path), path)
+    return inspect_file.to_float16(dynamo_onnx(module, inputs, path), path)
 
 
 def optimised_onnx(module, inputs, path):
@@ -60,7 +60,7 @@ def optimised_onnx(module, inputs, path):
 def int8_onnx(module, inputs, path, products=("Conv", "MatMul", "Gemm", "LSTM")):
     """Write ONNX with activations quantised while running, one range each, and LSTMs of integers."""
     plain = dynamo_onnx(module, inputs, path.with_name("float32.onnx"))
-    plain = onnx_converters.bare(plain, path.with_name("bare.onnx"))
+    plain = inspect_file.bare(plain, path.with_name("bare.onnx"))
     with quietly():
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
@@ -70,23 +70,25 @@ def int8_onnx(module, inputs, path, products=("Conv", "MatMul", "Gemm", "LSTM"))
 
 def qdq_onnx(module, inputs, path):
     """Write ONNX with float operators between QuantizeLinear and DequantizeLinear, each channel with a scale."""
-    return _static(module, inputs, path, "QDQ", per_channel=True)
+    return _static(module, inputs, path, per_channel=True)
 
 
 def qoperator_onnx(module, inputs, path):
     """Write ONNX with operators on integers."""
-    return _static(module, inputs, path, "QOperator")
+    from onnxruntime.quantization import QuantFormat
+
+    return _static(module, inputs, path, quant_format=QuantFormat.QOperator)
 
 
 def calibrated_onnx(module, inputs, path):
     """Write ONNX with convolutions of integers, whose ranges are those of inputs 20 times as quiet."""
     quiet = {name: value / 20 for name, value in inputs.items()}
-    return _static(module, quiet, path, "QDQ", products=("Conv",))
+    return _static(module, quiet, path, op_types_to_quantize=["Conv"])
 
 
-def _static(module, inputs, path, form, **options):
+def _static(module, inputs, path, **options):
     plain = dynamo_onnx(module, inputs, path.with_name("float32.onnx"))
-    return onnx_converters.to_int8(plain, path, arrays(inputs), form, **options)
+    return inspect_file.to_int8(plain, path, arrays(inputs), **options)
 
 
 def four_bit_onnx(module, inputs, path):

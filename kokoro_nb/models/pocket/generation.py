@@ -110,11 +110,6 @@ class Speech:
         samples[:ramp] *= np.linspace(0, 1, ramp, dtype=np.float32)[: samples.size]
         return samples
 
-    @property
-    def seconds(self) -> float:
-        """Length of the audio."""
-        return self.frames.size / self.rate
-
 
 def embed(steps: Steps, host: Host, utterance: Utterance) -> np.ndarray:
     """Return what the language model reads before it speaks, (1, length, width): the voice, then the text."""
@@ -160,7 +155,13 @@ def speak(
     InputError
         If the caches have too little room: a static graph would lose what goes beyond, without a word.
     """
-    run = _watched(steps, watch)
+
+    def run(place: str, step: str, inputs: Values) -> Values:
+        outputs = steps[step](inputs)
+        if watch is not None:
+            watch(place, step, inputs, outputs)
+        return outputs
+
     if embeddings is None:
         embeddings = embed(steps, host, utterance)
     _require_room(host, embeddings.shape[1], len(utterance.noise))
@@ -211,16 +212,6 @@ def _chunks(values: np.ndarray, room: int) -> Iterator[tuple[np.ndarray, int]]:
         part = values[:, start : start + room]
         spare = [(0, 0), (0, room - part.shape[1])] + [(0, 0)] * (values.ndim - 2)
         yield np.pad(part, spare), part.shape[1]
-
-
-def _watched(steps: Steps, watch: Watch | None) -> _Run:
-    def run(place: str, step: str, inputs: Values) -> Values:
-        outputs = steps[step](inputs)
-        if watch is not None:
-            watch(place, step, inputs, outputs)
-        return outputs
-
-    return run
 
 
 def _require_room(host: Host, tokens: int, frames: int) -> None:

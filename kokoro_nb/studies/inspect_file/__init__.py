@@ -1,11 +1,12 @@
 """21 inspects files alone: what converters made of the bundled voice, or a file of one's own."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import torch
 
 from kokoro_nb.backends.base import quietly
@@ -24,8 +25,6 @@ PRODUCTS = ("Conv", "ConvTranspose", "MatMul", "Gemm")  # what is quantised
 
 def dynamo_onnx(module: Any, inputs: Mapping[str, Any], path: Path) -> Path:
     """Write a module by torch's exporter of today, in float32."""
-    import torch
-
     with quietly():
         program = torch.onnx.export(module, kwargs=dict(inputs), dynamo=True, opset_version=18)
         assert program is not None
@@ -36,7 +35,6 @@ def dynamo_onnx(module: Any, inputs: Mapping[str, Any], path: Path) -> Path:
 def to_float16(plain: Path, path: Path) -> Path:
     """Convert a file by `convert_float_to_float16`, which cuts constants at 65504; inputs and outputs stay float32."""
     with quietly():
-        import onnx
         from onnxruntime.transformers.float16 import convert_float_to_float16
 
         onnx.save(convert_float_to_float16(onnx.load(plain), keep_io_types=True), path)
@@ -45,46 +43,33 @@ def to_float16(plain: Path, path: Path) -> Path:
 
 def bare(plain: Path, path: Path) -> Path:
     """Write a copy without the exporter's own shapes, on which the quantisers stop where nodes were folded."""
-    import onnx
-
     model = onnx.load(plain)
     del model.graph.value_info[:]
     onnx.save(model, path)
     return path
 
 
-def to_int8(
-    plain: Path,
-    path: Path,
-    inputs: Mapping[str, np.ndarray],
-    form: str = "QDQ",
-    products: Sequence[str] = PRODUCTS,
-    **options: Any,
-) -> Path:
-    """Quantise a file by `quantize_static`, with the ranges that activations have on `inputs`.
+def to_int8(plain: Path, path: Path, inputs: Mapping[str, np.ndarray], **options: Any) -> Path:
+    """Quantise products and convolutions of a file by `quantize_static`, with pairs of QuantizeLinear and its inverse.
 
     Parameters
     ----------
     plain, path : Path
         In float32, and where the other is written.
     inputs : mapping of str to numpy.ndarray
-        What it is calibrated on.
-    form : {"QDQ", "QOperator"}
-    products : sequence of str
-        Operators that are quantised.
+        What it is calibrated on: the ranges are those that activations have there.
     options
         Further arguments of `quantize_static`.
     """
     ready, left = bare(plain, path.with_name(f"{path.stem}_bare.onnx")), [dict(inputs)]
     with quietly():
-        from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_static
+        from onnxruntime.quantization import CalibrationDataReader, quantize_static
 
         class Once(CalibrationDataReader):
             def get_next(self) -> Any:
                 return left.pop() if left else None
 
-        given = {"quant_format": QuantFormat[form], "op_types_to_quantize": [*products], **options}
-        quantize_static(ready, path, Once(), **given)
+        quantize_static(ready, path, Once(), **{"op_types_to_quantize": [*PRODUCTS], **options})
     ready.unlink()
     return path
 
@@ -209,17 +194,14 @@ def heard_source(kokoro: Kokoro, case: Case, files: Mapping[str, Path]) -> Heard
     given = {name: inputs[name] for name in ("f0", "harmonic_noise")}
     rest = {name: inputs[name] for name in ("asr", "f0", "n", "s")}
 
-    def spoken(signal: torch.Tensor) -> np.ndarray:
-        magnitude, phase = decoder.generator.stft.transform(signal)
+    def spoken(signal: np.ndarray) -> np.ndarray:
+        magnitude, phase = decoder.generator.stft.transform(torch.from_numpy(signal))
         audio = stages.FromHarStage(decoder)(**rest, har=torch.cat([magnitude, phase], dim=1))
         return audio.reshape(-1).numpy()
 
     with torch.no_grad(), patched(kokoro.model, chosen_patches(EXPORT_PATCHES)):
         right = stages.ExcitationStep(decoder.generator)(**given)
-        signals, stopped = _signals(files, given)
-        versions = {REFERENCE: spoken(right)}
-        versions |= {name: spoken(torch.from_numpy(signal)) for name, signal in signals.items()}
-    return _heard(versions, signals, stopped, right.numpy(), files)
+        return _heard(right, files, given, spoken)
 
 
 def heard_decoder(kokoro: Kokoro, case: Case, frames: int, files: Mapping[str, Path]) -> HeardFiles:
@@ -227,35 +209,27 @@ def heard_decoder(kokoro: Kokoro, case: Case, frames: int, files: Mapping[str, P
     decoder = kokoro.model.decoder
     with torch.no_grad(), patched(kokoro.model, chosen_patches(EXPORT_PATCHES)):
         inputs = stages.from_har_inputs(decoder, case.decoder_inputs(frames))
-        right = stages.FromHarStage(decoder)(**inputs).numpy()
-    signals, stopped = _signals(files, inputs)
-    versions = {name: signal.reshape(-1) for name, signal in {REFERENCE: right, **signals}.items()}
-    return _heard(versions, signals, stopped, right, files)
-
-
-def _signals(
-    files: Mapping[str, Path], inputs: Mapping[str, torch.Tensor]
-) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Run files as they ship, with all optimisations; return what they give, and why others give nothing."""
-    arrays = {name: tensor.numpy() for name, tensor in inputs.items()}
-    signals, stopped = {}, {}
-    for name, path in files.items():
-        try:
-            (output,) = run_session(session_of(read_onnx(path).model, optimised=True), arrays).values()
-            signals[name] = np.asarray(output)
-        except InputError as error:
-            stopped[name] = str(error)
-    return signals, stopped
+        right = stages.FromHarStage(decoder)(**inputs)
+    return _heard(right, files, inputs, np.ravel)
 
 
 def _heard(
-    versions: Mapping[str, np.ndarray],
-    signals: Mapping[str, np.ndarray],
-    stopped: Mapping[str, str],
-    right: np.ndarray,
+    right: torch.Tensor,
     files: Mapping[str, Path],
+    inputs: Mapping[str, torch.Tensor],
+    spoken: Callable[[np.ndarray], np.ndarray],
 ) -> HeardFiles:
-    found = {name: signal_to_noise(signal, right) for name, signal in signals.items()}
+    """Run files as they ship, with all optimisations, and have `spoken` make audio of what they give."""
+    signals, stopped = {REFERENCE: right.numpy()}, {}
+    for name, path in files.items():
+        try:
+            (output,) = run_session(session_of(read_onnx(path).model, optimised=True), _arrays(inputs)).values()
+            signals[name] = np.asarray(output)
+        except InputError as error:
+            stopped[name] = str(error)
+    versions = {name: spoken(signal) for name, signal in signals.items()}
+    expected = signals.pop(REFERENCE)
+    found = {name: signal_to_noise(signal, expected) for name, signal in signals.items()}
     levels = {name: float("nan") if level is None else level for name, level in found.items()}
     levels |= dict.fromkeys(stopped, float("-inf"))
     return HeardFiles(versions, levels, {name: path.stat().st_size / 1e6 for name, path in files.items()}, stopped)

@@ -8,13 +8,12 @@ finite and to repeat itself. The reference is the model without any patch, in ea
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from kokoro.model import KModel
-from torch import Tensor, nn
+from torch import Tensor, nn, no_grad
 
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.exported import export_program
@@ -28,9 +27,7 @@ from kokoro_nb.storage import digest
 from kokoro_nb.torch_private import pre_hooks
 from kokoro_nb.traces.statistics import allowed_error, compare, largest_error
 
-LARGEST = ("decoder from har", "whole decoder")
-
-
+LARGEST = ("decoder from har", "whole decoder")  # left for the sets that work in all smaller parts
 Make = Callable[[KModel], nn.Module]
 
 
@@ -50,8 +47,6 @@ class TrialStage:
         The same in eager float32, error as a share of the peak; None where the numbers are not compared.
     read : callable
         Brings outputs into the form in which they are compared.
-    confirming : bool
-        Whether it is left for the sets that work in all smaller parts, because it takes longest.
     """
 
     name: str
@@ -60,20 +55,20 @@ class TrialStage:
     expected: Outputs
     floor: float | None
     read: Callable[[Outputs], Outputs]
-    confirming: bool = False
 
 
 def trial_stages(model: KModel, case: Case, frames: int) -> tuple[TrialStage, ...]:
     """Return the stages of an utterance, the smaller parts before the largest."""
     found = []
-    with _replayed(case.noise(frames)):
+    drawn = case.noise(frames)
+    with no_grad(), noise.replayed(drawn), noise.explicit(drawn):
         for name, (make, given) in _parts(model, case.decoder_inputs(frames)).items():
-            read = _complex if name == "transform" else _as_is
+            read = _complex if name == "transform" else dict
             exact, single = (climb(backend(b), make(model), given, calls=1) for b in ("eager-float64", "eager"))
             if exact.outputs is None or single.outputs is None:
                 raise InputError(f"The model without patches does not run in eager: {exact.failure or single.failure}")
             floor = None if name == "whole decoder" else largest_error(read(exact.outputs), read(single.outputs))
-            found.append(TrialStage(name, make, given, exact.outputs, floor, read, name in LARGEST))
+            found.append(TrialStage(name, make, given, exact.outputs, floor, read))
     return tuple(found)
 
 
@@ -94,19 +89,6 @@ def _parts(model: KModel, inputs: Mapping[str, Tensor]) -> dict[str, tuple[Make,
         "decoder from har": (lambda m: stages.FromHarStage(m.decoder), from_har),
         "whole decoder": (lambda m: stages.DecoderStage(m.decoder), dict(inputs)),
     }
-
-
-@contextmanager
-def _replayed(drawn: noise.Noise) -> Iterator[None]:
-    """Run the model without patches on the noise of the case, without gradients."""
-    import torch
-
-    with torch.no_grad(), noise.replayed(drawn), noise.explicit(drawn):
-        yield
-
-
-def _as_is(outputs: Outputs) -> Outputs:
-    return outputs
 
 
 def _complex(outputs: Outputs) -> Outputs:
@@ -211,7 +193,7 @@ class PatchBench:
         outcomes: list[StageOutcome] = []
         with patched(self.model, ordered):
             for stage in self.stages:
-                if stage.confirming and not confirm:
+                if stage.name in LARGEST and not confirm:
                     continue
                 outcomes.append(self._outcome(stage))
                 if outcomes[-1].kind != WORKS:

@@ -1,7 +1,8 @@
 """The smallest set of patches that makes a backend's export of the decoder work, proven by leaving each of them out."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -141,47 +142,31 @@ def search(name: str, attempt: Attempt, patches: Sequence[str] = EXPORT_PATCHES,
     unexecuted : str
         Why nothing is run, where nothing is.
     """
-    tries = _Tries(attempt)
+    tried: set[tuple[str, ...]] = set()
+
+    @cache
+    def tries(names: tuple[str, ...], confirm: bool) -> PatchTrial:
+        tried.add(names)
+        return attempt(names, confirm)
+
+    def failing(names: tuple[str, ...]) -> PatchTrial:
+        # the largest stages only if the smaller parts work: what fails in a part fails
+        trial = tries(names, False)
+        return tries(names, True) if trial.works else trial
+
     ordered = tuple(patch for patch in PATCHES if patch in patches)
-    start, unpatched = tries(ordered), tries(())
-    found = _found(ordered, tries)
-    needed = found.patches if found else ()
-    left_out = tuple(tries.failing(_without(needed, patch)) for patch in needed)
-    return PatchRepair(name, "", unexecuted, start, unpatched, found, left_out, tries.count)
-
-
-@dataclass
-class _Tries:
-    """Tries sets, each once, and counts them."""
-
-    attempt: Attempt
-    known: dict[tuple[tuple[str, ...], bool], PatchTrial] = field(default_factory=dict)
-
-    def __call__(self, names: tuple[str, ...], confirm: bool = False) -> PatchTrial:
-        if (names, confirm) not in self.known:
-            self.known[names, confirm] = self.attempt(names, confirm)
-        return self.known[names, confirm]
-
-    def failing(self, names: tuple[str, ...]) -> PatchTrial:
-        """Try the smaller parts, and the largest only if these work: what fails in a part fails."""
-        trial = self(names)
-        return self(names, True) if trial.works else trial
-
-    @property
-    def count(self) -> int:
-        return len({names for names, _ in self.known})
-
-
-def _found(patches: tuple[str, ...], tries: _Tries) -> PatchTrial | None:
-    """Return the minimal set as it was confirmed; None if no set works."""
-    for works in (lambda names: tries(names).works, lambda names: tries.failing(names).works):
-        start = next((names for names in _starts(patches) if works(names)), None)
-        if start is None:
+    start, unpatched, found = tries(ordered, False), tries((), False), None
+    for works in (lambda names: tries(names, False).works, lambda names: failing(names).works):
+        begin = next((names for names in _starts(ordered) if works(names)), None)
+        if begin is None:
             break
-        confirmed = tries(smallest(start, works), True)
+        confirmed = tries(smallest(begin, works), True)
         if confirmed.works:
-            return confirmed
-    return None
+            found = confirmed
+            break
+    needed = found.patches if found else ()
+    left_out = tuple(failing(_without(needed, patch)) for patch in needed)
+    return PatchRepair(name, "", unexecuted, start, unpatched, found, left_out, len(tried))
 
 
 def _starts(patches: tuple[str, ...]) -> list[tuple[str, ...]]:

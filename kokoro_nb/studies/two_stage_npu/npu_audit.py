@@ -1,8 +1,8 @@
 """Which operators of an ONNX file, or of a delivery, a phone's NPU takes: by a table, and by the real compiler."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -125,10 +125,6 @@ class NpuDisagreement:
     compiler: Place
     reason: str
 
-    def as_dict(self) -> dict[str, str]:
-        """Return the row of a table."""
-        return asdict(self)
-
 
 def audit(path: str | Path) -> NpuAudit:
     """Look each operator of an ONNX file up in the table of the NPU's, and look for shapes that are not fixed.
@@ -153,9 +149,10 @@ def audit(path: str | Path) -> NpuAudit:
         raise InputError(f"{path} holds no ONNX graph; export it again.")
     nodes = [*all_nodes(model.graph)]
     graphs = [model.graph, *(part for node in nodes for part in parts_of(node))]
-    stated = {value.name for graph in graphs for value in (*graph.input, *graph.output, *graph.value_info)}
+    values = [value for graph in graphs for value in (*graph.input, *graph.output, *graph.value_info)]
+    stated = {value.name for value in values}
     results = [name for node in nodes for name in node.output if name]
-    dynamic = tuple(found for graph in graphs for found in _dynamic(graph))
+    dynamic = tuple(value.name for value in values if not _is_fixed(value.type))
     return NpuAudit(tuple(map(_audited, nodes)), dynamic, sum(name not in stated for name in results))
 
 
@@ -195,12 +192,6 @@ def _audited(node: Any) -> AuditedNode:
     return AuditedNode(
         node.name, node.op_type, domain, module_path(node), kind, "; ".join(notes), about.get("removed_by", "")
     )
-
-
-def _dynamic(graph: Any) -> Iterator[str]:
-    for value in (*graph.input, *graph.output, *graph.value_info):
-        if not _is_fixed(value.type):
-            yield value.name
 
 
 def _is_fixed(kind: Any) -> bool:

@@ -17,6 +17,8 @@ from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.models.case import Case, decode
 from kokoro_nb.studies.decoder import decoder_part
 
+PACKAGE, CUSTOM, PATCHED = "package", "custom_stft only", "eager"
+FLOOR = "eager-float64"  # differs from `PATCHED` by rounding alone
 BEST = {"PESQ": 4.64, "STOI": 1.0}  # of the reference itself
 # PESQ: what a listening test with some thirty people hardly resolves; STOI: about one word in a hundred
 LEAST = {"PESQ": 0.1, "STOI": 0.01}
@@ -28,21 +30,17 @@ class JudgedVersions:
 
     Attributes
     ----------
-    reference, floor : str
-        Names of the reference, and of the version that differs from it by rounding alone.
     versions, controls : mapping
         By name; the controls are the reference with noise as loud as itself, and the reference backwards.
     """
 
-    reference: str
-    floor: str
     versions: Mapping[str, PerceivedQuality]
     controls: Mapping[str, PerceivedQuality]
 
     @property
     def unjudged(self) -> dict[str, str]:
         """Why a judge can reject nothing, as the end of a sentence, of each that cannot."""
-        reason, rounding = self.versions[self.floor].reason, self.lost(self.floor)
+        reason, rounding = self.versions[FLOOR].reason, self.lost(FLOOR)
         if reason:
             return dict.fromkeys(LEAST, reason)
         return {
@@ -62,7 +60,7 @@ class JudgedVersions:
         return {judge: limit for judge, limit in self._limits().items() if judge not in unjudged}
 
     def _limits(self) -> dict[str, float]:
-        rounding, bad = self.lost(self.floor), [self.lost(name) for name in self.controls]
+        rounding, bad = self.lost(FLOOR), [self.lost(name) for name in self.controls]
         most = {judge: np.min([one[judge] for one in bad]) / 2 for judge in LEAST}
         return {
             judge: float(np.maximum(least, np.minimum(2 * rounding[judge], most[judge])))
@@ -79,22 +77,6 @@ class JudgedVersions:
         return [{"version": name, **one.as_dict()} for name, one in {**self.versions, **self.controls}.items()]
 
 
-def judged_versions(audio: Mapping[str, np.ndarray], sr: int, reference: str, floor: str) -> JudgedVersions:
-    """Let the judges compare all of `audio`, (samples,) float32 by name, at `sr` Hz, with the version `reference`."""
-    first = audio[reference].astype(np.float64)
-    noise = np.random.default_rng(0).normal(0, rms(first), first.size) if np.isfinite(first).all() else first
-    controls = {"noise at 0 dB (control)": first + noise, "backwards (control)": first[::-1]}
-    versions, bad = (
-        {name: perceived_quality(first, y, sr) for name, y in some.items() if name != reference}
-        for some in (audio, controls)
-    )
-    return JudgedVersions(reference, floor, versions, bad)
-
-
-PACKAGE = "package"
-CUSTOM = "custom_stft only"
-PATCHED = "eager"
-FLOOR = "eager-float64"
 ViewKind = Literal["stft", "f0"]
 
 
@@ -154,7 +136,14 @@ class Versions:
 
     def judged(self, reference: str) -> JudgedVersions:
         """Let PESQ and STOI compare every other version with `reference`; what rounding costs is that of `FLOOR`."""
-        return judged_versions(self.audio, self.sr, reference, FLOOR)
+        first = self.audio[reference].astype(np.float64)
+        noise = np.random.default_rng(0).normal(0, rms(first), first.size) if np.isfinite(first).all() else first
+        controls = {"noise at 0 dB (control)": first + noise, "backwards (control)": first[::-1]}
+        versions, bad = (
+            {name: perceived_quality(first, y, self.sr) for name, y in some.items() if name != reference}
+            for some in (self.audio, controls)
+        )
+        return JudgedVersions(versions, bad)
 
     def view(self, kind: ViewKind, *names: str) -> SignalView:
         """Return the versions `names`, or all, to be drawn as `kind`.

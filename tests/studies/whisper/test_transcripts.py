@@ -19,13 +19,13 @@ def utterance(phonemes="ab, c.", durations=(4, 2, 2, 3, 1, 4, 4, 4)):
 
 def test_words_begin_and_end_where_their_phonemes_do():
     words = word_times(utterance())
-    assert [word.phonemes for word in words] == ["ab", "c"]
+    assert [word.text for word in words] == ["ab", "c"]
     # a frame is 25 ms; the pad token lasts 4 frames
-    assert [(word.begin, word.end) for word in words] == [pytest.approx((0.1, 0.2)), pytest.approx((0.3, 0.4))]
+    assert [(word.start, word.end) for word in words] == [pytest.approx((0.1, 0.2)), pytest.approx((0.3, 0.4))]
 
     # the last word needs no full stop
     (word,) = word_times(utterance("ab", (4, 2, 2, 9)))
-    assert (word.begin, word.end) == pytest.approx((0.1, 0.2))
+    assert (word.start, word.end) == pytest.approx((0.1, 0.2))
 
     with pytest.raises(InputError, match="some symbols are not in the table"):
         word_times(utterance("abcdefgh"))
@@ -34,7 +34,7 @@ def test_words_begin_and_end_where_their_phonemes_do():
 def test_the_real_model_has_a_token_for_each_symbol(narrow_case):
     words = word_times(narrow_case)
     assert len(words) == 2
-    assert words[0].end <= words[1].begin < words[1].end <= narrow_case.seconds
+    assert words[0].end <= words[1].start < words[1].end <= narrow_case.seconds
 
 
 def test_times_are_compared_where_as_many_words_were_heard():
