@@ -184,19 +184,19 @@ def busy(control: Spread, elsewhere: float = 0.0) -> bool:
 
 
 def compared(
-    times: Mapping[str, Sequence[float]], elsewhere: float, base: str, describe: Callable[[str], Described]
+    calls: Mapping[str, Call], rounds: int, limit: float, describe: Callable[[str], Described]
 ) -> tuple[tuple[TimedProgram, ...], bool]:
-    """Return a row for each program, with its ratio to `base`, and whether the machine was busy: no ratio counts then.
+    """Time programs in turn; return a row for each, and whether the machine was busy: no ratio counts then.
 
     Parameters
     ----------
-    times, elsewhere
-        See `in_turn` and `watched`. The last program is the control, `base` again.
-    base : str
-        Name of the program that the others are compared with.
+    calls, rounds, limit
+        See `in_turn`. The first program is what the others are compared with, the last is the control, the first again.
     describe : callable
         Name of a program -> seconds of audio that a call makes, its error and its other figures: see `TimedProgram`.
     """
+    times, elsewhere = watched(lambda: in_turn(calls, rounds, limit))
+    base = next(iter(times))
     ratios = {name: ratio(each, times[base]) for name, each in times.items()}
     is_busy = busy([*ratios.values()][-1], elsewhere)
     unknown = Spread(float("nan"), float("nan"), float("nan"), 0)

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.backends.base import quietly
-from kokoro_nb.benchmarks import DEFAULT_SUITES, SUITES, decoders
-from kokoro_nb.benchmarks import text_to_audio as speech
+from kokoro_nb.benchmarks import DEFAULT_SUITES, SUITES, timed_programs
 from kokoro_nb.benchmarks.interleaved import LIMIT, ROUNDS, timed
 from kokoro_nb.benchmarks.memory import inspecting, of_call
 from kokoro_nb.benchmarks.profiles import profiles
@@ -92,7 +91,7 @@ def run(
     if unknown or not suites or not options.lengths:
         raise InputError(f"There is no suite '{unknown}' to measure; give some of {', '.join(SUITES)}, and a length.")
     for length in options.lengths:
-        decoders.frames_of(length)
+        timed_programs.frames_of(length)
     with quietly():
         kokoro = load_model(options.weights, options.seed)
     return kokoro.weights.label, {name: [*_RUNNERS[name](kokoro, options)] for name in suites}
@@ -100,7 +99,7 @@ def run(
 
 def _decoders(kokoro: Kokoro, options: BenchmarkOptions) -> Iterator[BenchmarkTable]:
     for length in options.lengths:
-        found = decoders.measure(kokoro, length, **_timing(options))
+        found = timed_programs.decoder_times(kokoro, length, **_timing(options))
         rows = [row.as_dict() for row in found.rows]
         about = f"Decoder from har, {length:g} s{BUSY if found.busy else ''}"
         yield BenchmarkTable(about, rows, found.decoder.skipped)
@@ -108,19 +107,19 @@ def _decoders(kokoro: Kokoro, options: BenchmarkOptions) -> Iterator[BenchmarkTa
 
 def _text_to_audio(kokoro: Kokoro, options: BenchmarkOptions) -> Iterator[BenchmarkTable]:
     for length in options.lengths:
-        found = speech.measure(kokoro, length, **_timing(options), tokens=options.tokens)
+        found = timed_programs.text_to_audio(kokoro, length, **_timing(options), tokens=options.tokens)
         about = f"Text to audio, {length:g} s{BUSY if found.busy else ''}"
         yield BenchmarkTable(about, [row.as_dict() for row in found.rows], found.skipped)
 
 
 def _timing(options: BenchmarkOptions) -> dict[str, Any]:
     about = {"rounds": options.rounds, "seed": options.seed, "limit": options.limit}
-    return {"backends": options.backends or decoders.BACKENDS, **about}
+    return {"backends": options.backends or timed_programs.BACKENDS, **about}
 
 
 def _profiles(kokoro: Kokoro, options: BenchmarkOptions) -> Iterator[BenchmarkTable]:
-    length, names = options.lengths[0], options.backends or decoders.BACKENDS
-    decoder = decoders.decoder_programs(kokoro, length, names, options.seed)
+    length, names = options.lengths[0], options.backends or timed_programs.BACKENDS
+    decoder = timed_programs.decoder_programs(kokoro, length, names, options.seed)
     known, skipped = profiles(decoder.programs, decoder.inputs)
     rows = [{"program": name, **each.as_dict()} for name, each in known.items()]
     about = f"Share of the time in each family, decoder, {length:g} s"

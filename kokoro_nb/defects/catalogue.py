@@ -1,13 +1,13 @@
 """The catalogue: every defect of `cases`, and what it measures on the versions that are installed."""
 
 import importlib
-import importlib.metadata
 import pkgutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from kokoro_nb.backends.base import quietly
+from kokoro_nb.cache_keys import package_versions
 from kokoro_nb.defects import cases, repro
 from kokoro_nb.defects.defect_case import Defect
 from kokoro_nb.defects.runners import RUNNERS
@@ -80,13 +80,7 @@ class DefectMeasurement:
 
 def versions(packages: tuple[str, ...]) -> dict[str, str]:
     """Return the version of each of `packages` (distributions) that is installed."""
-    found = {}
-    for name in packages:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
+    return {name: version for name, version in package_versions(packages).items() if version != "absent"}
 
 
 def measure(defect: Defect) -> DefectMeasurement:

@@ -39,7 +39,7 @@ class ReproCase:
     """
 
     packages: tuple[str, ...]
-    limit = 0.0
+    limit = 1e-5
     error = ""
     runner = ""
     inputs: Mapping[str, Tensor]

@@ -66,9 +66,8 @@ class LoadingReport:
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each outcome that occurs: how many keys, and which."""
         many = {"used", "absent: one and zero"}
-        named = {outcome: _parts(keys) if outcome in many else keys for outcome, keys in self.keys.items()}
         return [
-            {"keys": outcome, "how many": len(keys), "which": ", ".join(named[outcome])}
+            {"keys": outcome, "how many": len(keys), "which": ", ".join(_parts(keys) if outcome in many else keys)}
             for outcome, keys in self.keys.items()
             if keys
         ]

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from kokoro_nb.benchmarks.decoders import DecoderTimes
 from kokoro_nb.benchmarks.profiles import Profile, shares
+from kokoro_nb.benchmarks.timed_programs import DecoderTimes
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.reporting import figures
 from kokoro_nb.reporting.charts import heat_map, log_bars
@@ -11,7 +11,7 @@ from kokoro_nb.reporting.drawings import drawn, drawn_together
 from kokoro_nb.reporting.style import compact
 from kokoro_nb.studies.padding import PaddedRun
 from kokoro_nb.studies.patching import PatchEffects
-from kokoro_nb.studies.two_stage_npu.spoken_delivery import SpokenPieces
+from kokoro_nb.studies.two_stage_npu.agreement import SpokenPieces
 from kokoro_nb.studies.validate_steps import StepErrors
 from kokoro_nb.studies.waveform_spectrum import SignalView
 from kokoro_nb.traces.statistics import compare

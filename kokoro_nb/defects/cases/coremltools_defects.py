@@ -15,7 +15,6 @@ class ConverterDefect(Defect):
     packages: tuple[str, ...] = ("coremltools",)
     runner = "coremltools"
     backends: tuple[str, ...] = ("coreml",)
-    limit = 1e-5
 
 
 class TraceDefect(ConverterDefect):
@@ -53,7 +52,6 @@ class CoremltoolsInt(TraceDefect):
 
     packages = ("coremltools", "numpy")
     operators = ("slice", "new_ones")
-    limit = 0.0
     error = "only 0-dimensional arrays can be converted to Python scalars"
     inputs = {"x": torch.arange(4.0)}
     broken = staticmethod(lambda x: x.new_ones(x.shape) + x)
@@ -71,7 +69,6 @@ class CoremltoolsLostWrite(TraceDefect):
     Threads: apple/coremltools#2188
     """
 
-    limit = 0.0
     inputs = {"x": torch.zeros(1, 8), "i": torch.tensor([[0, 3, 5]]), "y": torch.ones(1, 3)}
 
     def broken(self, x: Tensor, i: Tensor, y: Tensor) -> Tensor:
@@ -93,7 +90,6 @@ class CoremltoolsMatrixVector(TraceDefect):
     Threads: apple/coremltools#2263, apple/coremltools#2719
     """
 
-    limit = 1e-6
     error = "list index out of range"
     inputs = {"x": torch.eye(3), "y": torch.arange(3.0)}
     broken = staticmethod(lambda x, y: x @ y)
@@ -111,7 +107,6 @@ class CoremltoolsOperators(ConverterDefect):
     """
 
     operators = ("where", "__and__", "multiply", "new_ones", "lstm")
-    limit = 0.0
     error = "Unsupported fx node"
     inputs = {"x": torch.linspace(-2, 2, 5), "half": torch.full((5,), 0.5)}
     broken = staticmethod(lambda x, half: torch.where(x > 0, x, 0.5))
@@ -130,7 +125,6 @@ class CoremltoolsPsnr(Defect):
 
     tool = "coremltools' debugging tools"
     packages = ("coremltools",)
-    limit = 1e-5
     signal = torch.sin(torch.arange(25_600.0)).reshape(1, 256, 100)
     inputs = {"signal": signal, "noisy": 1.01 * signal}
 
@@ -218,7 +212,6 @@ class CoremltoolsTracedInfinity(TraceDefect):
     Control: the infinity as an input; or torch.export in place of the trace
     """
 
-    limit = 0.0
     inputs = {"x": torch.tensor([-1.0, 0.0, 1.0, 2.0]), "low": torch.full((4,), -inf)}
     broken = staticmethod(lambda x, low: torch.where(x > 0, torch.full((4,), -inf), x))
     mended = staticmethod(lambda x, low: torch.where(x > 0, low, x))

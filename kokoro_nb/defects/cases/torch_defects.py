@@ -59,7 +59,6 @@ class TorchscriptSignedZero(Defect):
 
     tool = "TorchScript"
     packages = ("torch",)
-    limit = 1e-6
     inputs = {"x": -torch.ones(3), "above": torch.zeros(3), "below": -torch.zeros(3)}
 
     def broken(self, x: Tensor, above: Tensor, below: Tensor) -> Tensor:
@@ -98,7 +97,6 @@ class OnnxReferenceConvTranspose(Defect):
 
     tool = "onnx.reference"
     packages = ("onnx",)
-    limit = 1e-5
     inputs = {"x": torch.ones(1, 6, 5), "weight": torch.ones(6, 1, 4), "bias": torch.arange(6.0)}
 
     def broken(self, x: Tensor, weight: Tensor, bias: Tensor, read: str = "x, weight, bias") -> np.ndarray:

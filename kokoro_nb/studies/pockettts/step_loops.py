@@ -5,15 +5,83 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
+from pocket_tts import TTSModel
+from torch import Tensor, nn
 
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import Failure, Program, absence
 from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.backends.ladder import loaded, outputs_of
 from kokoro_nb.backends.signature import Arrays, as_array
+from kokoro_nb.models.pocket import pocket_steps
 from kokoro_nb.models.pocket.generation import Host, Speech, Steps, Utterance, Values, speak
-from kokoro_nb.models.pocket.pocket_steps import StepModule, eager_steps, host_of, package_speech, step_modules
+from kokoro_nb.models.pocket.pocket_architecture import NARROW, SEEDED, is_published, load_pocket, load_published
 from kokoro_nb.traces.statistics import Parity, compare, largest_error
+
+VOICE_SAMPLES = 9600
+WHOLE_FRAMES, WHOLE_DRAWS = 16, 8
+
+
+@dataclass(frozen=True, eq=False)
+class PocketCase:
+    """An utterance of PocketTTS: the model, and all that it is given, with noise for each frame.
+
+    Attributes
+    ----------
+    model : pocket_tts.TTSModel
+    label : str
+        Label of its weights.
+    utterance : Utterance
+    seed : int
+        Of weights, voice and noise.
+    """
+
+    model: TTSModel
+    label: str
+    utterance: Utterance
+    seed: int
+
+
+def load_case(weights: str, seed: int, text: str, frames: int, sampler: int) -> PocketCase:
+    """Build PocketTTS and an utterance of `frames` frames, in a voice of noise.
+
+    Parameters
+    ----------
+    weights : str
+        ``narrow`` or ``seeded`` (random), ``kyutai/pocket-tts`` or the path of a configuration (published); any other
+        name is of Kokoro's weights, and stands for ``narrow``.
+    seed, frames, sampler : int
+        Seed of all that is random, length, and sampler steps for each frame.
+    text : str
+    """
+    own = weights if weights in (NARROW, SEEDED) else NARROW
+    model = load_published(weights) if is_published(weights) else load_pocket(own, seed)
+    draw = torch.Generator().manual_seed(seed)
+    voice = pocket_steps.voice_prompt(model, 0.1 * torch.randn(VOICE_SAMPLES, generator=draw))
+    spoken = pocket_steps.utterance(model, text, voice, seed, sampler)
+    spoken = replace(spoken, noise=pocket_steps.draw_noise(model, frames, seed))
+    return PocketCase(model, str(model.weights_label), spoken, seed)
+
+
+def whole_model(case: PocketCase) -> tuple[nn.Module, list[dict[str, Tensor]], list[int]]:
+    """Return the package's own code with its loop as a module, and eight draws of the noise for it.
+
+    Returns
+    -------
+    module : torch.nn.Module
+        Gives the latents, (frames, width), one step of the sampler each.
+    inputs : list of dict
+        ``ids``, ``voice`` and ``noise``, by name.
+    frames : list of int
+        How many the package itself makes of each.
+    """
+    case.model.sampler_decode_steps = 1
+    drawn = [pocket_steps.draw_noise(case.model, WHOLE_FRAMES, case.seed + i) for i in range(WHOLE_DRAWS)]
+    spoken = [replace(case.utterance, sampler=1, noise=noise) for noise in drawn]
+    inputs = [{name: torch.from_numpy(getattr(one, name)) for name in ("ids", "voice", "noise")} for one in spoken]
+    frames = [len(pocket_steps.package_speech(case.model, one).latents) for one in spoken]
+    return pocket_steps.WholeModel(case.model, case.utterance.after_stop).eval(), inputs, frames
 
 
 @dataclass(frozen=True)
@@ -44,7 +112,7 @@ class PackageReference:
         Every call of a step in that, and in reading the same one embedding at a time.
     """
 
-    modules: Mapping[str, StepModule]
+    modules: Mapping[str, pocket_steps.StepModule]
     host: Host
     utterance: Utterance
     stop_above: float
@@ -85,11 +153,12 @@ def reference(model: Any, utterance: Utterance, room: int) -> PackageReference:
         Tokens that one call of a step takes, and positions of the language model's cache that stay unused.
     """
     frames = len(utterance.noise)
-    host = host_of(model, utterance.voice.shape[1] + utterance.ids.shape[1] + frames + room, frames, room)
-    modules = step_modules(model, host)
+    capacity = utterance.voice.shape[1] + utterance.ids.shape[1] + frames + room
+    host = pocket_steps.host_of(model, capacity, frames, room)
+    modules = pocket_steps.step_modules(model, host)
     endless = replace(host, stop_above=float("inf"))
-    package, ended = (package_speech(model, utterance, stop) for stop in (False, True))
-    spoken = _said(eager_steps(modules), endless, utterance)
+    package, ended = (pocket_steps.package_speech(model, utterance, stop) for stop in (False, True))
+    spoken = _said(pocket_steps.eager_steps(modules), endless, utterance)
     return PackageReference(modules, endless, utterance, host.stop_above, package, ended, *spoken)
 
 
@@ -202,7 +271,7 @@ def loop_on(name: str, right: PackageReference, exported: Mapping[str, Exported 
     )
 
 
-def _fed_back(program: Program, step: StepModule) -> Callable[[Arrays], dict[str, np.ndarray]]:
+def _fed_back(program: Program, step: pocket_steps.StepModule) -> Callable[[Arrays], dict[str, np.ndarray]]:
     """Return a step that takes what it gave: the positions that come out of Core ML are int32."""
     dtypes = {name: as_array(name, value).dtype for name, value in step.inputs.items()}
     return lambda inputs: program.run(

@@ -5,8 +5,7 @@ import pytest
 
 from kokoro_nb.delivery.pipeline import Piece
 from kokoro_nb.listening.joins import joins
-from kokoro_nb.studies.two_stage_npu.agreement import Agreement, TextAgreement
-from kokoro_nb.studies.two_stage_npu.spoken_delivery import SpokenPieces
+from kokoro_nb.studies.two_stage_npu.agreement import Agreement, SpokenPieces, TextAgreement
 
 
 @pytest.mark.parametrize(("rounding", "limit"), [(1e-6, 2e-5), (3e-5, 6e-5)])

@@ -7,8 +7,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.listening.spectrum import UNRELATED
 from kokoro_nb.models.case import capture
 from kokoro_nb.models.speaking import DurationStage
-from kokoro_nb.studies.two_stage_npu.agreement import INPUTS_LIMIT, TextAgreement, against_model
-from kokoro_nb.studies.two_stage_npu.spoken_delivery import _interfaces, checklist
+from kokoro_nb.studies.two_stage_npu.agreement import INPUTS_LIMIT, TextAgreement, _interfaces, against_model, checklist
 
 TEXT = "Hi."
 

@@ -7,7 +7,7 @@ import sys
 import psutil
 import pytest
 
-from kokoro_nb.benchmarks import SUITES, decoders, interleaved, suite, text_to_audio
+from kokoro_nb.benchmarks import SUITES, interleaved, suite, timed_programs
 from kokoro_nb.benchmarks.profiles import profile, summed
 from kokoro_nb.benchmarks.suite import BenchmarkOptions, run
 from kokoro_nb.errors import InputError
@@ -20,7 +20,7 @@ def measured(shallow, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:  # other tests run beside this one
         patch.setattr(interleaved, "busy", lambda *_: False)
         patch.setenv("KOKORO_NB_CACHE", str(tmp_path_factory.mktemp("cache")))
-        return decoders.measure(shallow, LENGTH, ["onnxruntime", "coreml"], 3, with_memory=False)
+        return timed_programs.decoder_times(shallow, LENGTH, ["onnxruntime", "coreml"], 3, with_memory=False)
 
 
 def test_every_program_is_timed_beside_eager(measured):
@@ -91,7 +91,7 @@ def test_the_whole_of_it(tmp_path, monkeypatch):
     (spoken,) = tables["text-to-audio"]
     exports = spoken.rows[1:-1]
     assert [row["program"] for row in exports] == ["onnxruntime", "onnxruntime, any length"]
-    assert all(row[text_to_audio.SAME_LENGTH] and row["audio (s)"] <= 1 for row in spoken.rows)
+    assert all(row[timed_programs.SAME_LENGTH] and row["audio (s)"] <= 1 for row in spoken.rows)
     for row in (*spoken.rows[:-1], *tables["decoders"][0].rows[:1]):
         memory = [row[f"memory {name} (MB)"] for name in ("imported", "loaded", "run", "process")]
         assert 0 < memory[0] <= memory[1] <= memory[2] < memory[3]
