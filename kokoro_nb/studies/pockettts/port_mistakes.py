@@ -15,9 +15,9 @@ from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.eager import Eager
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.pocket.generation import Host, Speech, Step, Steps, Utterance, Values, Watch, embed, speak
+from kokoro_nb.models.pocket.generation import Host, Speech, Steps, Utterance, Values, Watch, embed, speak
 from kokoro_nb.models.pocket.pocket_steps import StepModule, eager_steps
-from kokoro_nb.studies.pockettts.step_loops import PackageReference, StepCall
+from kokoro_nb.studies.pockettts.step_loops import PackageReference, StepCall, StepRecorder
 from kokoro_nb.traces.statistics import Parity, compare
 
 MISTAKE_FRAMES, SAMPLERS = 12, (1, 2, 8)
@@ -273,21 +273,10 @@ def recorded(attempt: Attempt, bug: Bug | None = None) -> tuple[Speech, tuple[St
 
     The mistake may be in what the host does or within a step: a call is recorded as the step without it was called.
     """
-    calls: list[StepCall] = []
-
-    def listened(name: str, step: Step) -> Step:
-        def run(inputs: Values) -> Values:
-            outputs = step(inputs)
-            calls.append(StepCall(name, name, inputs, outputs))
-            return outputs
-
-        return run
-
-    def watch(place: str, *_: Any) -> None:
-        calls[-1] = replace(calls[-1], place=place)
-
-    given = replace(attempt, steps={name: listened(name, step) for name, step in attempt.steps.items()})
-    return (bug.apply(given) if bug else given).speak(watch), tuple(calls)
+    recorder = StepRecorder(attempt.steps)
+    listened = replace(attempt, steps=recorder.steps)
+    speech = (bug.apply(listened) if bug else listened).speak(recorder.place)
+    return speech, tuple(recorder.calls)
 
 
 def first_difference(

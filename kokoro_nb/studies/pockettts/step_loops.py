@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.backends.ladder import loaded, outputs_of
 from kokoro_nb.backends.signature import Arrays, as_array
 from kokoro_nb.models.pocket import pocket_steps
-from kokoro_nb.models.pocket.generation import Host, Speech, Steps, Utterance, Values, speak
+from kokoro_nb.models.pocket.generation import Host, Speech, Step, Steps, Utterance, Values, speak
 from kokoro_nb.models.pocket.pocket_architecture import NARROW, SEEDED, is_published, load_pocket, load_published
 from kokoro_nb.traces.statistics import Parity, compare, largest_error
 
@@ -86,12 +87,37 @@ def whole_model(case: PocketCase) -> tuple[nn.Module, list[dict[str, Tensor]], l
 
 @dataclass(frozen=True)
 class StepCall:
-    """One call of a step, with what went in and what came out."""
+    """One call of a step, as the step itself saw it."""
 
     place: str
     step: str
     inputs: Values
     outputs: Values
+
+
+class StepRecorder:
+    """Steps that record each of their calls.
+
+    Attributes
+    ----------
+    steps : dict
+        The same, recorded.
+    calls : list of StepCall
+        In order; the place is the step's name until `place` gets it.
+    """
+
+    def __init__(self, steps: Steps):
+        self.calls: list[StepCall] = []
+        self.steps = {name: partial(self._called, name, step) for name, step in steps.items()}
+
+    def place(self, place: str, *_: Any) -> None:
+        """Give the last call its place: to be handed to `generation.speak` as `watch`."""
+        self.calls[-1] = replace(self.calls[-1], place=place)
+
+    def _called(self, name: str, step: Step, inputs: Values) -> Values:
+        outputs = step(inputs)
+        self.calls.append(StepCall(name, name, inputs, outputs))
+        return outputs
 
 
 @dataclass(frozen=True)
@@ -164,14 +190,10 @@ def reference(model: Any, utterance: Utterance, room: int) -> PackageReference:
 
 def _said(steps: Steps, host: Host, utterance: Utterance) -> tuple[Speech, tuple[StepCall, ...]]:
     """Speak it, then read it once more one embedding at a time; return what came out, and every call of both."""
-    calls: list[StepCall] = []
-
-    def watch(*call: Any) -> None:
-        calls.append(StepCall(*call))
-
-    speech = speak(steps, host, utterance, watch=watch)
-    speak(steps, host, replace(utterance, noise=utterance.noise[:1]), one_by_one=True, watch=watch)
-    return speech, tuple(calls)
+    recorder = StepRecorder(steps)
+    speech = speak(recorder.steps, host, utterance, watch=recorder.place)
+    speak(recorder.steps, host, replace(utterance, noise=utterance.noise[:1]), one_by_one=True, watch=recorder.place)
+    return speech, tuple(recorder.calls)
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,7 @@ def test_every_disagreement_is_listed_and_nothing_else(both):
         NpuDisagreement("n5", "If", "", "blocking", "npu", ""),
         NpuDisagreement("n6", "Relu", "", "supported", "unknown", "No."),
     )
-    rows = [found.as_dict() for found in disagreements(*both)]
+    rows = [vars(found) for found in disagreements(*both)]
     assert rows[0]["table"] == "supported"
     assert rows[0]["compiler"] == "cpu"
 
