@@ -138,15 +138,10 @@ def of_inspection(kokoro: Kokoro, tokens: int, seed: int = 0) -> dict[str, Any]:
         report, took = timed(lambda: inspect(file, inputs))
         program = of_onnx(read_onnx(file))
         _, once = timed(lambda: program.compute(inputs, lambda *_: None))
-        row = {"tokens": tokens, "file (MB)": file.stat().st_size / 1e6, "nodes": report.nodes}
+        row: dict[str, Any] = {"tokens": tokens, "file (MB)": file.stat().st_size / 1e6, "nodes": report.nodes}
         memory = of_call("onnxruntime", partial(inspecting, file, inputs), calls=1)
-    return {
-        **row,
-        "verdict": report.verdict,
-        "time (s)": took,
-        "x one evaluation in float64": took / once,
-        **memory.as_dict(),
-    }
+    row |= {"verdict": report.verdict, "time (s)": took, "x one evaluation in float64": took / once}
+    return {**row, **memory.as_dict()}
 
 
 def _inspection(kokoro: Kokoro, options: BenchmarkOptions) -> Iterator[BenchmarkTable]:

@@ -39,13 +39,8 @@ def narrow_config(width: int = 144) -> dict[str, Any]:
     hidden, initial = 5 * width // 9, 8 * width // 9
     config["hidden_dim"] = config["max_conv_dim"] = hidden
     config["istftnet"]["upsample_initial_channel"] = initial
-    config["plbert"] |= {
-        "hidden_size": hidden,
-        "num_attention_heads": 4,
-        "intermediate_size": 2 * hidden,
-        "num_hidden_layers": 2,
-        "embedding_size": hidden,
-    }
+    sizes = {"hidden_size": hidden, "embedding_size": hidden, "intermediate_size": 2 * hidden}
+    config["plbert"] |= {**sizes, "num_attention_heads": 4, "num_hidden_layers": 2}
     config["decoder_width"], config["asr_residual"] = width, width // 6
     return config
 
@@ -77,26 +72,11 @@ class NarrowKModel(KModel):
         self.bert = CustomAlbert(AlbertConfig(vocab_size=config["n_token"], **config["plbert"]))
         self.bert_encoder = nn.Linear(self.bert.config.hidden_size, config["hidden_dim"])
         self.context_length = self.bert.config.max_position_embeddings
-        self.predictor = ProsodyPredictor(
-            style_dim=config["style_dim"],
-            d_hid=config["hidden_dim"],
-            nlayers=config["n_layer"],
-            max_dur=config["max_dur"],
-            dropout=config["dropout"],
-        )
-        self.text_encoder = TextEncoder(
-            channels=config["hidden_dim"],
-            kernel_size=config["text_encoder_kernel_size"],
-            depth=config["n_layer"],
-            n_symbols=config["n_token"],
-        )
-        self.decoder = NarrowDecoder(
-            dim_in=config["hidden_dim"],
-            style_dim=config["style_dim"],
-            width=config["decoder_width"],
-            asr_residual=config["asr_residual"],
-            **config["istftnet"],
-        )
+        style, hidden, layers = config["style_dim"], config["hidden_dim"], config["n_layer"]
+        self.predictor = ProsodyPredictor(style, hidden, layers, config["max_dur"], config["dropout"])
+        self.text_encoder = TextEncoder(hidden, config["text_encoder_kernel_size"], layers, config["n_token"])
+        widths = config["decoder_width"], config["asr_residual"]
+        self.decoder = NarrowDecoder(hidden, style, *widths, **config["istftnet"])
 
 
 def build(config: dict[str, Any]) -> KModel:

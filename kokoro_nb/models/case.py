@@ -66,12 +66,8 @@ class Case:
         InputError
             If the utterance has no such frames.
         """
-        samples = SAMPLES_PER_FRAME * self._count(frames)
-        return noise.Noise(
-            self.tensors["initial_phase"],
-            self.tensors["harmonic_noise"][:, :samples],
-            self.tensors["branch_noise"][:, :samples],
-        )
+        samples, t = SAMPLES_PER_FRAME * self._count(frames), self.tensors
+        return noise.Noise(t["initial_phase"], t["harmonic_noise"][:, :samples], t["branch_noise"][:, :samples])
 
     def decoder_inputs(self, frames: int | None = None) -> dict[str, Tensor]:
         """Return the inputs of `stages.DecoderStage` by name, for the first `frames` frames, or all.

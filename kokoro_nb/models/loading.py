@@ -116,12 +116,8 @@ def load_state(model: KModel, state: Mapping[str, Tensor], source: str) -> Loadi
         If any other key is missing or unexpected, or a shape or a value is not right; the model is as it was.
     """
     expected = model.state_dict()
-    optional = {
-        f"{name}.{leaf}"
-        for name, module in model.named_modules()
-        if isinstance(module, nn.InstanceNorm1d)
-        for leaf in ("weight", "bias")
-    }
+    norms = [name for name, module in model.named_modules() if isinstance(module, nn.InstanceNorm1d)]
+    optional = {f"{name}.{leaf}" for name in norms for leaf in ("weight", "bias")}
     used = [key for key in state if key in expected and key != POSITION_IDS]
     zeros = dict(_zero_filters(model, state))
     shapes = [(key, tuple(state[key].shape), tuple(expected[key].shape)) for key in used]

@@ -23,11 +23,8 @@ from kokoro_nb.models.speaking import FEATURES, NoiseOrigin, TextPart, spread, w
 from kokoro_nb.models.stages import DecoderPart, PipelineStep, ProsodyStep
 
 
-class AlbertStage(PipelineStep):
+class AlbertStage(PipelineStep, output_names=("bert_dur",), parts=("bert",)):
     """Token ids to BERT's last hidden state."""
-
-    output_names = ("bert_dur",)
-    parts = ("bert",)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Return the hidden state, (1, tokens, width)."""
@@ -35,10 +32,9 @@ class AlbertStage(PipelineStep):
         return model_cuts.attended(self.bert, input_ids, hidden)
 
 
-class PostAlbertStage(PipelineStep):
+class PostAlbertStage(PipelineStep, output_names=("duration", "d", "t_en")):
     """BERT's hidden state to durations and the features that are spread over the frames."""
 
-    output_names = ("duration", "d", "t_en")
     parts = ("bert_encoder", "text_encoder", "predictor.lstm", "predictor.duration_proj")
 
     def __init__(self, model: KModel):
@@ -57,10 +53,8 @@ class PostAlbertStage(PipelineStep):
         return lasting, d, model_cuts.text_features(self.text_encoder, input_ids, padding)
 
 
-class SpreadStage(PipelineStep):
+class SpreadStage(PipelineStep, output_names=("en", "asr")):
     """Durations to the features of each frame."""
-
-    output_names = ("en", "asr")
 
     def forward(self, pred_dur: Tensor, d: Tensor, t_en: Tensor) -> tuple[Tensor, Tensor]:
         """Return features of the prosody, (1, hidden + 128, frames), and of the text, (1, hidden, frames)."""
@@ -68,17 +62,15 @@ class SpreadStage(PipelineStep):
         return d[:, token].transpose(1, 2), t_en[:, :, token]
 
 
-class PitchStage(ProsodyStep):
+class PitchStage(ProsodyStep, output_names=("F0", "N")):
     """Features of each frame to pitch and energy."""
-
-    output_names = ("F0", "N")
 
     def forward(self, en: Tensor, style_s: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         """Return pitch (Hz) and energy, (1, 2 * frames) each."""
         return model_cuts.prosody(self, en, style_s)
 
 
-class SourcesStage(PipelineStep):
+class SourcesStage(PipelineStep, output_names=("x_source_0", "x_source_1")):
     """Pitch to what the generator adds at each of its two rates.
 
     Attributes
@@ -88,7 +80,6 @@ class SourcesStage(PipelineStep):
     """
 
     parts = ("f0_upsamp", "m_source", "stft", "noise_convs", "noise_res")
-    output_names = ("x_source_0", "x_source_1")
     bank: Tensor
 
     def __init__(self, generator: Generator, origin: NoiseOrigin = "bank", seed: int = 0, samples: int = SAMPLE_RATE):
@@ -109,10 +100,9 @@ class SourcesStage(PipelineStep):
         return tuple(block(convolution(har), style_timbre) for convolution, block in pairs)
 
 
-class VocoderStage(PipelineStep):
+class VocoderStage(PipelineStep, output_names=("anchor", "x_pre")):
     """Features, pitch, energy and sources to what the last convolution reads."""
 
-    output_names = ("anchor", "x_pre")
     parts = (
         *("decoder.F0_conv", "decoder.N_conv", "decoder.encode", "decoder.asr_res", "decoder.decode"),
         *("decoder.generator.ups", "decoder.generator.resblocks", "decoder.generator.reflection_pad"),
@@ -134,11 +124,8 @@ class VocoderStage(PipelineStep):
         return x.mean().reshape(1), x
 
 
-class TailStage(PipelineStep):
+class TailStage(PipelineStep, output_names=("audio",), parts=("conv_post", "post_n_fft", "stft")):
     """The last convolution and the inverse STFT."""
-
-    output_names = ("audio",)
-    parts = ("conv_post", "post_n_fft", "stft")
 
     def forward(self, x_pre: Tensor) -> Tensor:
         """Return the audio, (1, 600 * frames), 24 kHz, full scale 1."""
@@ -148,10 +135,8 @@ class TailStage(PipelineStep):
 TEXT = 512  # features of the text
 
 
-class SizedDurations(TextPart):
+class SizedDurations(TextPart, output_names=("pred_dur", "d", "t_en", "s", "ref_s_out")):
     """Token ids to durations and the features of each token."""
-
-    output_names = ("pred_dur", "d", "t_en", "s", "ref_s_out")
 
     def __init__(self, model: KModel):
         super().__init__(model)
@@ -181,13 +166,11 @@ class SizedDurations(TextPart):
         return lasting.to(torch.int32), F.pad(d, (0, features)), F.pad(t_en, (0, 0, 0, text)), ref_s[:, STYLE:], style
 
 
-class SizedPitch(ProsodyStep):
+class SizedPitch(ProsodyStep, output_names=("F0_pred", "N_pred")):
     """Features of each frame to pitch and energy.
 
     No mask is given to it: the host fills with zeros, and a frame that is valid holds the style.
     """
-
-    output_names = ("F0_pred", "N_pred")
 
     def __init__(self, model: KModel):
         super().__init__(model)
@@ -199,10 +182,8 @@ class SizedPitch(ProsodyStep):
         return model_cuts.prosody(self, _first(en, self.width), s, length)
 
 
-class SizedTrunk(DecoderPart):
+class SizedTrunk(DecoderPart, output_names=("x_pre",)):
     """Text features, pitch and energy to what the generator reads."""
-
-    output_names = ("x_pre",)
 
     def __init__(self, model: KModel):
         super().__init__(model.decoder)
@@ -224,10 +205,8 @@ class SizedTrunk(DecoderPart):
             return valid.zeroed(model_cuts.trunk(self.decoder, asr, f0, n, ref_s[:, :STYLE]))
 
 
-class SizedGenerator(DecoderPart):
+class SizedGenerator(DecoderPart, output_names=("waveform",)):
     """What the trunk gave, and the source that the host computes, to the audio."""
-
-    output_names = ("waveform",)
 
     def forward(self, x_pre: Tensor, ref_s: Tensor, har: Tensor, mask: Tensor) -> Tensor:
         """Return the audio, (1, 600 * frames), zeros behind what is valid.

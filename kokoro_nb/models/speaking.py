@@ -20,19 +20,15 @@ from kokoro_nb.models.padding import open_length
 from kokoro_nb.models.stages import PipelineStep
 
 
-class TextPart(PipelineStep):
+class TextPart(PipelineStep, parts=("bert", "bert_encoder", "predictor", "text_encoder")):
     """All of the model but its decoder; the parts are shared, not copied, under the names that they have there."""
 
-    parts = ("bert", "bert_encoder", "predictor", "text_encoder")
 
-
-class DurationStage(TextPart):
+class DurationStage(TextPart, output_names=("pred_dur", "d", "t_en")):
     """Token ids to durations and features in one program: all that is done before the number of frames is known.
 
     It is exact in a buffer of static length, whatever stands behind the text.
     """
-
-    output_names = ("pred_dur", "d", "t_en")
 
     def forward(self, ids: Tensor, length: Tensor, ref_s: Tensor, speed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Predict durations and what they spread over the frames.
@@ -60,10 +56,8 @@ class DurationStage(TextPart):
         return model_cuts.predicted(self, ids, ref_s[:, STYLE:], speed, length=length)
 
 
-class WholeTextStage(TextPart):
+class WholeTextStage(TextPart, output_names=("pred_dur", "d", "t_en")):
     """`DurationStage` for a text that fills its buffer: nothing in the graph hangs on how long that is."""
-
-    output_names: tuple[str, ...] = ("pred_dur", "d", "t_en")
 
     def forward(self, ids: Tensor, ref_s: Tensor, speed: Tensor) -> tuple[Tensor, ...]:
         """Predict durations and what they spread over the frames: see `DurationStage.forward`."""
@@ -74,7 +68,7 @@ class WholeTextStage(TextPart):
         return model_cuts.predicted(self, ids, ref_s[:, STYLE:], speed, torch.ones_like(ids))
 
 
-class CompleteStage(TextPart):
+class CompleteStage(TextPart, output_names=("audio", "audio_length_samples", "pred_dur")):
     """Token ids to audio in one graph, for a fixed number of tokens and of frames.
 
     It needs the patch ``explicit_noise`` for its noise inputs to be read; exporters want the other `EXPORT_PATCHES`
@@ -104,8 +98,6 @@ class CompleteStage(TextPart):
     ExecuTorch and TVM (1.5.1 and 0.27) have no recurrent operator and unroll each LSTM, the one over frames too: their
     graphs, and the time that lowering takes, grow with the number of tokens and of frames.
     """
-
-    output_names: tuple[str, ...] = ("audio", "audio_length_samples", "pred_dur")
 
     def __init__(self, model: KModel, frames: int, exact: bool = False):
         if frames < 2:
@@ -169,7 +161,7 @@ def complete_inputs(case: Case) -> dict[str, Tensor]:
 NoiseOrigin = Literal["bank", "drawn"]
 
 
-class TextToAudio(WholeTextStage):
+class TextToAudio(WholeTextStage, output_names=("waveform", "duration")):
     """The whole model for one text of any length.
 
     It needs the patch ``explicit_noise``; exporters want the other `EXPORT_PATCHES` too.
@@ -192,7 +184,6 @@ class TextToAudio(WholeTextStage):
         If `origin` is unknown or the bank empty.
     """
 
-    output_names = ("waveform", "duration")
     bank: Tensor
 
     def __init__(self, model: KModel, origin: NoiseOrigin = "bank", seed: int = 0, samples: int = SAMPLE_RATE):
@@ -261,10 +252,8 @@ def spread(lasting: Tensor) -> Tensor:
 FEATURES = 640  # of each token, as the hosts of such programs have it; a narrow model has fewer, and zeros behind
 
 
-class DurationProgram(TextPart):
+class DurationProgram(TextPart, output_names=("durations", "d")):
     """Token ids to durations and the features that are spread over the frames."""
-
-    output_names = ("durations", "d")
 
     def __init__(self, model: KModel):
         super().__init__(model)
@@ -297,7 +286,7 @@ class DurationProgram(TextPart):
         return lasting.reshape(-1), F.pad(d, (0, self.missing)) if self.missing else d
 
 
-class SynthesizerProgram(TextToAudio):
+class SynthesizerProgram(TextToAudio, output_names=("audio",)):
     """What the first program gave, spread over the frames by the host, to audio.
 
     It needs the patch ``explicit_noise``; the noise is that of `TextToAudio`.
@@ -308,7 +297,6 @@ class SynthesizerProgram(TextToAudio):
         Return `har` as a second output, for a comparison number by number.
     """
 
-    output_names: tuple[str, ...] = ("audio",)  # type: ignore[assignment]
     shows_har = False
 
     def forward(  # type: ignore[override]

@@ -30,6 +30,8 @@ from kokoro_nb.models.padding import of_frames, within
 class PipelineStep(nn.Module):
     """One step, which holds some `parts` of a model or of a part of it, so that functions written for that run on it.
 
+    A subclass declares either attribute where it names its base class.
+
     Attributes
     ----------
     parts : tuple of str
@@ -39,6 +41,11 @@ class PipelineStep(nn.Module):
 
     parts: ClassVar[tuple[str, ...]] = ()
     output_names: ClassVar[tuple[str, ...]]
+
+    def __init_subclass__(cls, **declared: tuple[str, ...]):
+        super().__init_subclass__()
+        for name, value in declared.items():
+            setattr(cls, name, value)
 
     def __init__(self, owner: Any = None):
         super().__init__()
@@ -51,33 +58,24 @@ class PipelineStep(nn.Module):
             """Tell the type checker nothing about the parts, which belong to another class."""
 
 
-class TextEncoderStep(PipelineStep):
+class TextEncoderStep(PipelineStep, output_names=("t_en",), parts=("text_encoder",)):
     """The text encoder."""
-
-    output_names = ("t_en",)
-    parts = ("text_encoder",)
 
     def forward(self, ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Return text features, (1, hidden, tokens)."""
         return model_cuts.text_features(self.text_encoder, ids, torch.logical_not(attention_mask > 0))
 
 
-class BertStep(PipelineStep):
+class BertStep(PipelineStep, output_names=("encoded",), parts=("bert", "bert_encoder")):
     """BERT and the projection behind it."""
-
-    output_names = ("encoded",)
-    parts = ("bert", "bert_encoder")
 
     def forward(self, ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Return contextual features, (1, tokens, hidden)."""
         return self.bert_encoder(model_cuts.contextual(self.bert, ids, attention_mask > 0))
 
 
-class DurationEncoderStep(PipelineStep):
+class DurationEncoderStep(PipelineStep, output_names=("d",), parts=("predictor.text_encoder",)):
     """The duration encoder."""
-
-    output_names = ("d",)
-    parts = ("predictor.text_encoder",)
 
     def forward(self, encoded: Tensor, ref_s: Tensor, attention_mask: Tensor) -> Tensor:
         """Return features with style, (1, tokens, hidden + 128)."""
@@ -86,21 +84,16 @@ class DurationEncoderStep(PipelineStep):
         )
 
 
-class DurationsStep(PipelineStep):
+class DurationsStep(PipelineStep, output_names=("pred_dur",), parts=("predictor.lstm", "predictor.duration_proj")):
     """The predictor of durations."""
-
-    output_names = ("pred_dur",)
-    parts = ("predictor.lstm", "predictor.duration_proj")
 
     def forward(self, d: Tensor, speed: Tensor, attention_mask: Tensor) -> Tensor:
         """Return durations, (1, tokens) int64, frames."""
         return model_cuts.durations(self, d, speed, torch.logical_not(attention_mask > 0))
 
 
-class AlignmentStep(PipelineStep):
+class AlignmentStep(PipelineStep, output_names=("alignment",)):
     """Durations to the matrix that repeats each token."""
-
-    output_names = ("alignment",)
 
     def __init__(self, frames: int):
         super().__init__()
@@ -111,10 +104,9 @@ class AlignmentStep(PipelineStep):
         return model_cuts.alignment(pred_dur, self.frames).float()
 
 
-class ProsodyStep(PipelineStep):
+class ProsodyStep(PipelineStep, output_names=("f0", "n")):
     """Pitch and energy."""
 
-    output_names = ("f0", "n")
     parts = ("predictor.shared", "predictor.F0", "predictor.N", "predictor.F0_proj", "predictor.N_proj")
 
     def forward(self, d: Tensor, alignment: Tensor, ref_s: Tensor) -> tuple[Tensor, Tensor]:
@@ -122,32 +114,24 @@ class ProsodyStep(PipelineStep):
         return model_cuts.prosody(self, d.transpose(1, 2) @ alignment.to(d.dtype), ref_s[:, STYLE:])
 
 
-class DecoderInputsStep(PipelineStep):
+class DecoderInputsStep(PipelineStep, output_names=("asr", "s")):
     """The rest of what the decoder is given."""
-
-    output_names = ("asr", "s")
 
     def forward(self, t_en: Tensor, alignment: Tensor, ref_s: Tensor) -> tuple[Tensor, Tensor]:
         """Return text features per frame, (1, hidden, frames), and the decoder's style, (1, 128)."""
         return t_en @ alignment.to(t_en.dtype), ref_s[:, :STYLE] * 1.0
 
 
-class TrunkStep(PipelineStep):
+class TrunkStep(PipelineStep, output_names=("x",), parts=("F0_conv", "N_conv", "encode", "asr_res", "decode")):
     """The decoder up to its generator."""
-
-    output_names = ("x",)
-    parts = ("F0_conv", "N_conv", "encode", "asr_res", "decode")
 
     def forward(self, asr: Tensor, f0: Tensor, n: Tensor, s: Tensor) -> Tensor:
         """Return the generator's input, (1, channels, 2 * frames)."""
         return model_cuts.trunk(self, asr, f0, n, s)
 
 
-class ExcitationStep(PipelineStep):
+class ExcitationStep(PipelineStep, output_names=("excitation",), parts=("f0_upsamp", "m_source")):
     """The harmonic source before its transform."""
-
-    output_names = ("excitation",)
-    parts = ("f0_upsamp", "m_source")
 
     def forward(self, f0: Tensor, harmonic_noise: Tensor) -> Tensor:
         """Return the signal, (1, 600 * frames)."""
@@ -155,21 +139,17 @@ class ExcitationStep(PipelineStep):
             return model_cuts.excitation(self, f0)
 
 
-class TransformStep(PipelineStep):
+class TransformStep(PipelineStep, output_names=("har_magnitude", "har_phase"), parts=("stft",)):
     """The source's STFT."""
-
-    output_names = ("har_magnitude", "har_phase")
-    parts = ("stft",)
 
     def forward(self, excitation: Tensor) -> tuple[Tensor, Tensor]:
         """Return magnitude and phase (radians) of (1, samples): (1, 11, samples / 5 + 1) each."""
         return self.stft.transform(excitation)
 
 
-class GeneratorStep(PipelineStep):
+class GeneratorStep(PipelineStep, output_names=("x_pre", "x_post")):
     """The generator from `har` to its last convolution, the log magnitude and the phase before the sine."""
 
-    output_names = ("x_pre", "x_post")
     parts = (
         *("noise_convs", "noise_res", "ups", "reflection_pad", "resblocks", "conv_post"),
         *("num_upsamples", "num_kernels"),
@@ -181,22 +161,16 @@ class GeneratorStep(PipelineStep):
         return x_pre, self.conv_post(x_pre)
 
 
-class SpectrumStep(PipelineStep):
+class SpectrumStep(PipelineStep, output_names=("spec", "phase"), parts=("post_n_fft",)):
     """The exponential and the sine."""
-
-    output_names = ("spec", "phase")
-    parts = ("post_n_fft",)
 
     def forward(self, x_post: Tensor) -> tuple[Tensor, Tensor]:
         """Return magnitude and phase (radians), (1, 11, 120 * frames + 1) each."""
         return model_cuts.spectrum(self, x_post)
 
 
-class WaveformStep(PipelineStep):
+class WaveformStep(PipelineStep, output_names=("audio",), parts=("stft",)):
     """The inverse STFT."""
-
-    output_names = ("audio",)
-    parts = ("stft",)
 
     def forward(self, spec: Tensor, phase: Tensor) -> Tensor:
         """Return the audio, (1, 600 * frames), 24 kHz, full scale 1."""
@@ -244,7 +218,7 @@ def chain(model: KModel, frames: int) -> dict[str, PipelineStep]:
     }
 
 
-class DecoderPart(nn.Module):
+class DecoderPart(PipelineStep):
     """A part of the decoder, which keeps the names that its modules have there."""
 
     def __init__(self, decoder: Decoder):
@@ -265,10 +239,8 @@ class DecoderStage(DecoderPart):
         return model_cuts.decoded(self.decoder, asr, f0, n, s, noise.of_harmonics(harmonic_noise), length)
 
 
-class SourceStage(DecoderPart):
+class SourceStage(DecoderPart, output_names=("har",)):
     """The harmonic source alone: pitch and noise to `har`."""
-
-    output_names = ("har",)
 
     def forward(self, f0: Tensor, harmonic_noise: Tensor, length: Tensor | None = None) -> Tensor:
         """Return `har`, (1, 22, 120 * frames + 1): 11 magnitudes, then 11 phases in radians."""

@@ -14,23 +14,18 @@ from torch import Tensor, nn
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.pocket.transformer import STREAMS, run, streams
+from kokoro_nb.models.stages import PipelineStep
 
 
-class TextEmbedding(nn.Module):
+class TextEmbedding(PipelineStep, output_names=("embeddings",), parts=("flow_lm.conditioner",)):
     """Token ids to embeddings."""
-
-    output_names = ("embeddings",)
-
-    def __init__(self, model: TTSModel):
-        super().__init__()
-        self.conditioner = model.flow_lm.conditioner
 
     def forward(self, ids: Tensor) -> Tensor:
         """Return the embeddings, (1, tokens, width), of `ids`, (1, tokens) int64."""
         return self.conditioner(ids)
 
 
-class ConditioningBackbone(nn.Module):
+class ConditioningBackbone(PipelineStep, output_names=("cache", "position"), parts=("flow_lm.transformer",)):
     """Read many embeddings at once, of the text or of a voice, into the cache.
 
     Room for tokens that are not used costs time but changes nothing: the position moves by `length` alone, so that no
@@ -41,12 +36,6 @@ class ConditioningBackbone(nn.Module):
     model : pocket_tts.TTSModel
         Its transformer is shared, not copied.
     """
-
-    output_names = ("cache", "position")
-
-    def __init__(self, model: TTSModel):
-        super().__init__()
-        self.transformer = model.flow_lm.transformer
 
     def forward(self, embeddings: Tensor, length: Tensor, cache: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
         """Read the first `length` of `embeddings`.
@@ -78,7 +67,7 @@ class ConditioningStep(ConditioningBackbone):
         return cache, position + 1
 
 
-class FlowLmStep(nn.Module):
+class FlowLmStep(PipelineStep, output_names=("condition", "stop", "cache", "position")):
     """One frame of the language model: the latent before it to the condition of the next.
 
     Parameters
@@ -87,15 +76,11 @@ class FlowLmStep(nn.Module):
         Its parts are shared, not copied.
     """
 
-    output_names = ("condition", "stop", "cache", "position")
+    parts = ("flow_lm.input_linear", "flow_lm.transformer", "flow_lm.out_norm", "flow_lm.out_eos")
 
     def __init__(self, model: TTSModel):
-        super().__init__()
-        language = model.flow_lm
-        self.input_linear, self.transformer = language.input_linear, language.transformer
-        self.out_norm = language.out_norm
-        self.z_proj = nn.Identity() if language.z_proj is None else language.z_proj
-        self.out_eos = language.out_eos
+        super().__init__(model)
+        self.z_proj = nn.Identity() if model.flow_lm.z_proj is None else model.flow_lm.z_proj
 
     def forward(self, latent: Tensor, cache: Tensor, position: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Read one latent.
@@ -121,7 +106,7 @@ class FlowLmStep(nn.Module):
         return condition, self.out_eos(condition), cache, position + 1
 
 
-class FlowStep(nn.Module):
+class FlowStep(PipelineStep, output_names=("direction",), parts=("flow_lm.flow_net",)):
     """One step of the sampler, from time `s` to time `t`.
 
     Parameters
@@ -135,11 +120,8 @@ class FlowStep(nn.Module):
         If the network of the model does not take two times.
     """
 
-    output_names = ("direction",)
-
     def __init__(self, model: TTSModel):
-        super().__init__()
-        self.flow_net = model.flow_lm.flow_net
+        super().__init__(model)
         if self.flow_net.num_time_conds != 2:
             raise InputError(
                 f"The flow network of type '{model.flow_lm.flow_type}' takes {self.flow_net.num_time_conds} times, "
@@ -179,7 +161,7 @@ def overlapping(convtr: StreamingConvTranspose1d, x: Tensor, partial: Tensor) ->
     return finished, rest if convtr.convtr.bias is None else rest - convtr.convtr.bias[:, None]
 
 
-class MimiStep(nn.Module):
+class MimiStep(PipelineStep, output_names=("audio", "position", "cache", *STREAMS)):
     """One latent frame to audio.
 
     Parameters
@@ -193,18 +175,15 @@ class MimiStep(nn.Module):
         If the decoder is of another build: see `transformer.streams`.
     """
 
-    output_names = ("audio", "position", "cache", *STREAMS)
+    parts = ("mimi.quantizer", "mimi.upsample", "mimi.decoder_transformer", "mimi.decoder")
     mean: Tensor
     scale: Tensor
 
     def __init__(self, model: TTSModel):
-        super().__init__()
         streams(model)  # refuses what it does not know
-        mimi = model.mimi
+        super().__init__(model)
         self.register_buffer("mean", model.flow_lm.emb_mean.clone())
         self.register_buffer("scale", model.flow_lm.emb_std.clone())
-        self.quantizer, self.upsample = mimi.quantizer, mimi.upsample
-        self.decoder_transformer, self.decoder = mimi.decoder_transformer, mimi.decoder
 
     def forward(
         self,

@@ -79,18 +79,15 @@ def step_modules(model: TTSModel, host: Host) -> dict[str, StepModule]:
     condition = torch.zeros(1, model.flow_lm.out_eos.in_features)
     time, latent = torch.zeros(1, 1), torch.zeros(1, 1, width)
     many = {"embeddings": torch.zeros(1, host.room, dim), "length": torch.tensor([host.room])}
-    return {
-        "text": StepModule(flow_and_mimi.TextEmbedding(model), {"ids": torch.zeros(1, host.room, dtype=torch.int64)}),
-        "conditioning step": StepModule(
-            flow_and_mimi.ConditioningStep(model), {"embedding": torch.zeros(1, 1, dim), **language}
-        ),
-        "conditioning": StepModule(flow_and_mimi.ConditioningBackbone(model), {**many, **language}),
-        "language": StepModule(flow_and_mimi.FlowLmStep(model), {"latent": latent, **language}),
-        "flow": StepModule(
-            flow_and_mimi.FlowStep(model), {"c": condition, "s": time, "t": time + 1, "x": torch.zeros(1, width)}
-        ),
-        "mimi": StepModule(flow_and_mimi.MimiStep(model), {"latent": latent, **decoder}),
+    kinds = {
+        "text": (flow_and_mimi.TextEmbedding, {"ids": torch.zeros(1, host.room, dtype=torch.int64)}),
+        "conditioning step": (flow_and_mimi.ConditioningStep, {"embedding": torch.zeros(1, 1, dim), **language}),
+        "conditioning": (flow_and_mimi.ConditioningBackbone, {**many, **language}),
+        "language": (flow_and_mimi.FlowLmStep, {"latent": latent, **language}),
+        "flow": (flow_and_mimi.FlowStep, {"c": condition, "s": time, "t": time + 1, "x": torch.zeros(1, width)}),
+        "mimi": (flow_and_mimi.MimiStep, {"latent": latent, **decoder}),
     }
+    return {name: StepModule(kind(model), inputs) for name, (kind, inputs) in kinds.items()}
 
 
 def eager_steps(modules: Mapping[str, StepModule]) -> Steps:
@@ -130,14 +127,10 @@ def utterance(model: TTSModel, text: str, voice: Tensor, seed: int = 0, sampler:
         model.replace_characters,
     )
     ids = model.flow_lm.conditioner.prepare(prepared).numpy()
+    noise = draw_noise(model, _own(model, "_estimate_max_gen_len")(ids.shape[1]), seed)
     recommended = model.model_recommended_frames_after_eos
-    return Utterance(
-        ids=ids,
-        voice=voice.numpy(),
-        noise=draw_noise(model, _own(model, "_estimate_max_gen_len")(ids.shape[1]), seed),
-        after_stop=after + 2 if recommended is None else recommended,
-        sampler=sampler,
-    )
+    after_stop = after + 2 if recommended is None else recommended
+    return Utterance(ids, voice.numpy(), noise, after_stop, sampler)
 
 
 def _own(model: TTSModel, name: str) -> Any:
@@ -206,15 +199,9 @@ def package_speech(model: TTSModel, utterance: Utterance, stop: bool = True) -> 
         hook.remove()
         model.sampler_decode_steps, model.eos_threshold = before
     frames, decoder = _decoded(model, latents)
-    return Speech(
-        torch.cat(latents)[:, 0].numpy(),
-        torch.cat(stops).flatten().numpy(),
-        frames,
-        {name: tensor.numpy() for name, tensor in read.items()},
-        {name: tensor.numpy() for name, tensor in flow_lm_state(model, tokens + limit, language).items()},
-        decoder,
-        model.sample_rate,
-    )
+    spoken = torch.cat(latents)[:, 0].numpy(), torch.cat(stops).flatten().numpy(), frames
+    at_end = flow_lm_state(model, tokens + limit, language)
+    return Speech(*spoken, _arrays(read), _arrays(at_end), decoder, model.sample_rate)
 
 
 class WholeModel(nn.Module):
@@ -267,7 +254,7 @@ def _decoded(model: TTSModel, latents: list[Tensor]) -> tuple[np.ndarray, dict[s
         frames.append(model.mimi.decode_from_latent(scaled, state).flatten())
         increment_steps(model.mimi, state, positions)
     kept = mimi_state(model, positions * len(latents), state)
-    return torch.stack(frames).numpy(), {name: tensor.numpy() for name, tensor in kept.items()}
+    return torch.stack(frames).numpy(), _arrays(kept)
 
 
 class GivenNoise(TorchFunctionMode):

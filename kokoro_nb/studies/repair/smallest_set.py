@@ -155,9 +155,10 @@ def search(name: str, attempt: Attempt, patches: Sequence[str] = EXPORT_PATCHES,
         return tries(names, True) if trial.works else trial
 
     ordered = tuple(patch for patch in PATCHES if patch in patches)
+    starts = [ordered, *(_without(ordered, patch) for patch in ordered)]  # where one of them does harm, all but one
     start, unpatched, found = tries(ordered, False), tries((), False), None
     for works in (lambda names: tries(names, False).works, lambda names: failing(names).works):
-        begin = next((names for names in _starts(ordered) if works(names)), None)
+        begin = next((names for names in starts if works(names)), None)
         if begin is None:
             break
         confirmed = tries(smallest(begin, works), True)
@@ -167,11 +168,6 @@ def search(name: str, attempt: Attempt, patches: Sequence[str] = EXPORT_PATCHES,
     needed = found.patches if found else ()
     left_out = tuple(failing(_without(needed, patch)) for patch in needed)
     return PatchRepair(name, "", unexecuted, start, unpatched, found, left_out, len(tried))
-
-
-def _starts(patches: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Return the sets to start from: all, or where one of them does harm, all but one."""
-    return [patches, *(_without(patches, patch) for patch in patches)]
 
 
 def _without(names: tuple[str, ...], left: str) -> tuple[str, ...]:
