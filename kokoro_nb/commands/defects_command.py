@@ -22,7 +22,7 @@ def add(commands: Any) -> None:
 
 def _defects(arguments: argparse.Namespace) -> int:
     from kokoro_nb.defects import DEFECTS, defect, measure
-    from kokoro_nb.defects.upstream_reports import STATE, brief, write_reports
+    from kokoro_nb.defects.defect_script import STATE, brief, write_reports
     from kokoro_nb.storage import require_own
 
     chosen = [each for each in DEFECTS if not arguments.names or any(part in each.name for part in arguments.names)]

@@ -23,7 +23,7 @@ def add(commands: Any) -> None:
 def _weights(arguments: argparse.Namespace) -> int:
     import_models()
     from kokoro_nb.models.kokoro import load_model
-    from kokoro_nb.models.loading import LoadingError
+    from kokoro_nb.models.weights import LoadingError
 
     try:
         kokoro = load_model(arguments.weights)

@@ -9,8 +9,7 @@ from kokoro.model import KModel
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import build, full_config, initialise, narrow_config
-from kokoro_nb.models.loading import LoadingReport, build_from, load_state
-from kokoro_nb.models.weights import MADE_HERE, Weights, hub_file, label_weights, nearest, read_state
+from kokoro_nb.models.weights import MADE_HERE, LoadingReport, Weights, hub_file, label_weights, loaded_from, nearest
 
 HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 CHECKPOINTS = (".pth", ".safetensors")
@@ -102,15 +101,15 @@ def reachable_weights() -> dict[str, str | None]:
 
 
 def _load_hub(repo: str) -> Kokoro:
-    model = build_from(hub_file(repo, "config.json"))
+    config = hub_file(repo, "config.json")
     path = hub_file(repo, KModel.MODEL_NAMES.get(repo, KModel.MODEL_NAMES[PUBLISHED]))
-    loading = load_state(model, read_state(path), repo)
+    model, loading = loaded_from(config, path, repo)
 
     def voice_file(voice: str) -> Path:
         try:
             return hub_file(repo, f"voices/{voice}.pt")
         except InputError as error:
-            cached = [path.stem for path in hub_file(repo, "config.json").parent.glob("voices/*.pt")]
+            cached = [path.stem for path in config.parent.glob("voices/*.pt")]
             raise InputError(f"{error} Voices in the cache: {nearest(voice, cached)}.") from error
 
     default = DEFAULT_VOICES.get(repo, DEFAULT_VOICES[PUBLISHED])
@@ -120,8 +119,7 @@ def _load_hub(repo: str) -> Kokoro:
 def _load_local(path: Path, name: str = "", origin: str = "local file") -> Kokoro:
     folder = path if path.is_dir() else path.parent
     path = _weight_file(folder) if path.is_dir() else path
-    model = build_from(folder / "config.json")
-    loading = load_state(model, read_state(path), path.name)
+    model, loading = loaded_from(folder / "config.json", path, path.name)
     voices = {p.stem: p for pattern in ("*.pt", "*.safetensors") for p in sorted((folder / "voices").glob(pattern))}
 
     def voice_file(voice: str) -> Path:

@@ -32,7 +32,7 @@ is there and may decide a result; ``platform``. What follows is in `FORMS`. A fi
     ``steps``: each output of each step with its errors, by itself and of the chain, of the peak.
 ``weights`` (``kokoro-nb weights``)
     ``weights``: their label; ``fits``: whether they were loaded; ``loading``: every key of the checkpoint by what
-    became of it, as `kokoro_nb.models.loading.LoadingReport`, null where there was no file to load.
+    became of it, as `kokoro_nb.models.weights.LoadingReport`, null where there was no file to load.
 """
 
 import hashlib

@@ -4,7 +4,7 @@ import pytest
 
 from kokoro_nb.__main__ import main
 from kokoro_nb.defects import DefectMeasurement, defect
-from kokoro_nb.defects import upstream_reports as reports
+from kokoro_nb.defects import defect_script as reports
 from kokoro_nb.defects.repro import Figure
 from kokoro_nb.errors import InputError
 

@@ -7,8 +7,16 @@ import torch
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import build, full_config, narrow_config
-from kokoro_nb.models.loading import POSITION_IDS, LoadingError, load_state
-from kokoro_nb.models.weights import digest_tensors, hub_file, read_config, read_state, read_torch
+from kokoro_nb.models.weights import (
+    POSITION_IDS,
+    LoadingError,
+    digest_tensors,
+    hub_file,
+    load_state,
+    read_config,
+    read_state,
+    read_torch,
+)
 
 
 def test_digest_depends_on_names_values_shapes_and_dtypes_but_not_on_order():

@@ -106,26 +106,6 @@ class NpuAudit:
         return {"nodes": len(self.nodes), **counts, **shapes}
 
 
-@dataclass(frozen=True)
-class NpuDisagreement:
-    """A node that the compiler places otherwise than the table.
-
-    Attributes
-    ----------
-    compiler : str
-        Where the compiler put it: see `assignment.Node`.
-    reason : str
-        The compiler's, as far as it gives one.
-    """
-
-    name: str
-    op: str
-    module: str
-    table: Kind
-    compiler: Place
-    reason: str
-
-
 def audit(path: str | Path) -> NpuAudit:
     """Look each operator of an ONNX file up in the table of the NPU's, and look for shapes that are not fixed.
 
@@ -156,8 +136,8 @@ def audit(path: str | Path) -> NpuAudit:
     return NpuAudit(tuple(map(_audited, nodes)), dynamic, sum(name not in stated for name in results))
 
 
-def disagreements(audited: NpuAudit, assignment: Assignment) -> tuple[NpuDisagreement, ...]:
-    """Return every node of which table and compiler disagree, in the order of the file.
+def disagreements(audited: NpuAudit, assignment: Assignment) -> list[dict[str, str]]:
+    """Return a row for every node of which table and compiler disagree, in the order of the file.
 
     A node that the compiler did not place differs too, and so does one that the table does not know.
 
@@ -168,11 +148,12 @@ def disagreements(audited: NpuAudit, assignment: Assignment) -> tuple[NpuDisagre
     """
     if [node.op for node in audited.nodes] != [node.op for node in assignment.nodes]:
         raise InputError("The audit and the assignment are of different files; make both of the same one.")
-    return tuple(
-        NpuDisagreement(placed.name, node.op, node.module, node.kind, placed.place, placed.reason)
+    return [
+        {"name": placed.name, "op": node.op, "module": node.module, "table": node.kind}
+        | {"compiler": placed.place, "reason": placed.reason}
         for node, placed in zip(audited.nodes, assignment.nodes, strict=True)
         if placed.place not in EXPECTED[node.kind]
-    )
+    ]
 
 
 @cache
@@ -218,8 +199,8 @@ class NpuFit:
         Of the package's own export, whose shapes depend on the data.
     compiler, no_compiler : str
         Name of the backend that compiles for the NPU, and why it is not here; empty if it is.
-    disagreements : tuple of NpuDisagreement
-        Nodes of which table and compiler say different things.
+    disagreements : list of dict
+        Nodes of which table and compiler say different things, and what each says.
     """
 
     files: Mapping[str, Path]
@@ -227,7 +208,7 @@ class NpuFit:
     uncut: NpuAudit
     compiler: str
     no_compiler: str
-    disagreements: tuple[NpuDisagreement, ...]
+    disagreements: list[dict[str, str]]
 
     def blocked(self) -> list[AuditedNode]:
         """Return the nodes of the delivery that block the NPU, or that the table does not know."""
@@ -258,7 +239,7 @@ def audit_delivery(speaker: TwoStages, kokoro: Kokoro, voice: str, seed: int) ->
     qnn = Qnn(COMPILER)
     reason = absence(qnn) or ""
     placed = {} if reason else {name: assignment(path, qnn) for name, path in files.items()}
-    different = tuple(one for name, found in placed.items() for one in disagreements(audits[name], _whole(found)))
+    different = [one for name, found in placed.items() for one in disagreements(audits[name], _whole(found))]
     return NpuFit(files, audits, uncut_audit(kokoro, voice, seed), COMPILER, reason, different)
 
 
