@@ -17,34 +17,30 @@ from kokoro_nb.backends.executorch.executorch_private import of_executorch
 from kokoro_nb.backends.onnx import OnnxProgram
 from kokoro_nb.backends.signature import Arrays, checked
 from kokoro_nb.backends.tvm import TvmProgram
+from kokoro_nb.benchmarks.interleaved import timed
 
-CONV, STFT, LSTM, MATMUL, NORM, ELEMENTWISE, LAYOUT, OTHER = (
-    *("convolution", "STFT", "LSTM", "matrix product"),
-    *("means and norms", "elementwise", "layout and copies", "other"),
-)
-FAMILIES = (CONV, STFT, LSTM, MATMUL, NORM, ELEMENTWISE, LAYOUT, OTHER)
-
+CONV, STFT, OTHER = "convolution", "STFT", "other"
 # A function that joins several operators belongs to the first of these families that one of its words names.
 _WORDS: Mapping[str, str] = {
     CONV: "conv convolution deconvolution fusedconv igemm dwconv",
     STFT: "stft istft fft unfold",
-    LSTM: "lstm rnn gru",
-    MATMUL: "matmul mm addmm bmm baddbmm linear gemm fusedgemm fusedmatmul fully dense",
-    NORM: "mean var variance sum norm instancenorm batchnorm normalization rsqrt reduce",
-    ELEMENTWISE: (
-        "add sub subtract mul multiply div divide neg negate negative abs pow power square sqrt "
-        "reciprocal exp log sin cos sine cosine tanh atan sigmoid relu leakyrelu leaky gelu prelu clamp "
-        "clip floor remainder mod where eq equal lt less gt greater le ge not and or fill maximum minimum "
-        "max min elementwise binary unary vmulcaddc isnan sign logical softmax cumsum erf biasgelu "
-        "quickgelu softplus round"
+    "LSTM": "lstm rnn gru",
+    "matrix product": "matmul mm addmm bmm baddbmm linear gemm fusedgemm fusedmatmul fully dense",
+    "means and norms": "mean var variance sum norm instancenorm batchnorm normalization rsqrt reduce",
+    "elementwise": (
+        "add sub subtract mul multiply div divide neg negate negative abs pow power square sqrt reciprocal exp log "
+        "sin cos sine cosine tanh atan sigmoid relu leakyrelu leaky gelu prelu clamp clip floor remainder mod where "
+        "eq equal lt less gt greater le ge not and or fill maximum minimum max min elementwise binary unary "
+        "vmulcaddc isnan sign logical softmax cumsum erf biasgelu quickgelu softplus round"
     ),
-    LAYOUT: (
-        "copy clone contiguous view select reshape transpose permute cat concat concatenate split chunk "
-        "slice narrow expand tile repeat pad constant unsqueeze squeeze flatten cast convert resize "
-        "upsample nearest interpolate gather take index as strided t empty alloc allocate reorder layout "
-        "dim order identity flip stack resolve lift detach to zeros ones full"
+    "layout and copies": (
+        "copy clone contiguous view select reshape transpose permute cat concat concatenate split chunk slice "
+        "narrow expand tile repeat pad constant unsqueeze squeeze flatten cast convert resize upsample nearest "
+        "interpolate gather take index as strided t empty alloc allocate reorder layout dim order identity flip "
+        "stack resolve lift detach to zeros ones full"
     ),
 }
+FAMILIES = (*_WORDS, OTHER)
 
 
 def family(name: str, kernel: Sequence[int] = ()) -> str:
@@ -160,10 +156,7 @@ def summed(events: Iterable[Event], wall: float, calls: int = CALLS) -> Profile:
 
 
 def _timed(call: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    for _ in range(CALLS):
-        call()
-    return time.perf_counter() - start
+    return timed(lambda: [call() for _ in range(CALLS)])[1]
 
 
 def _kernel(shapes: Sequence[Any]) -> tuple[int, ...]:

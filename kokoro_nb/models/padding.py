@@ -73,10 +73,6 @@ class Valid:
         count = self._counts[room]
         return self._once("inside", room, torch.bool, lambda: torch.arange(room, device=count.device) < count)
 
-    def outside(self, room: int) -> Tensor:
-        """Return True for what stands behind the valid positions, shape (room,)."""
-        return torch.logical_not(self.inside(room))
-
     def mask(self, room: int, dtype: torch.dtype) -> Tensor:
         """Return 1 for the valid positions and 0 behind them, shape (room,)."""
         return self._once("mask", room, dtype, lambda: self.inside(room).to(dtype))
@@ -104,7 +100,9 @@ class Valid:
             return x
         room = x.shape[axis]
         shape = [room if d == axis % x.dim() else 1 for d in range(x.dim())]
-        return x.masked_fill(self.outside(room).reshape(shape), 0.0)  # coremltools has no where of one number
+        return x.masked_fill(
+            torch.logical_not(self.inside(room)).reshape(shape), 0.0
+        )  # coremltools has no where of one number
 
     def _once(self, kind: str, room: int, dtype: torch.dtype, build: Callable[[], Tensor]) -> Tensor:
         key = (kind, room, dtype)

@@ -93,8 +93,9 @@ def hub_file(repo: str, filename: str, revision: str | None = None) -> Path:
         get_session().head(ENDPOINT, timeout=5)  # the download itself would try again for half a minute
         return Path(hf_hub_download(repo, filename, revision=revision))
     except Exception as error:  # every network layer below has errors of its own
+        place = HF_HUB_CACHE.replace(str(Path.home()), "~", 1)
         raise InputError(
-            f"{filename} of '{repo}' is neither in the hub cache ({_short(HF_HUB_CACHE)}) nor can it be fetched "
+            f"{filename} of '{repo}' is neither in the hub cache ({place}) nor can it be fetched "
             f"({type(error).__name__}); fetch it where there is a network and copy the cache, give a local folder, "
             f"or use {MADE_HERE}."
         ) from error
@@ -224,11 +225,6 @@ def nearest(name: str, names: Collection[str]) -> str:
     others = len(names) - len(like)
     more = [f"and {others} other{'s' if others > 1 else ''}"] if others else []
     return ", ".join([*like, *more]) or "none"
-
-
-def _short(path: str) -> str:
-    home = str(Path.home())
-    return path.replace(home, "~", 1) if path.startswith(home) else path
 
 
 POSITION_IDS = "bert.embeddings.position_ids"  # 0, 1, 2 ...: a constant that older transformers stored as a weight
