@@ -58,23 +58,13 @@ class DefectMeasurement:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row of a table, with units in its keys."""
-        culprit = versions(self.defect.packages[:1])
-        row: dict[str, Any] = {
-            "name": self.defect.name,
-            "defect": self.defect.title,
-            "tool": self.defect.tool,
-            "version": "".join(f"{name} {version}" for name, version in culprit.items()),
-            "today": f"SKIP: {self.absent}" if self.absent else self.state,
-        }
+        tool = "".join(f"{name} {version}" for name, version in versions(self.defect.packages[:1]).items())
+        row: dict[str, Any] = {"name": self.defect.name, "defect": self.defect.title, "tool": self.defect.tool}
+        row |= {"version": tool, "today": f"SKIP: {self.absent}" if self.absent else self.state}
         if self.broken is not None and self.mended is not None:
-            row |= {
-                "seen": self.broken.seen,
-                "expected": self.broken.expected,
-                "wrong (%)": 100 * self.broken.wrong,
-                "error (of peak)": self.broken.error,
-                "control: wrong (%)": 100 * self.mended.wrong,
-                "control: error (of peak)": self.mended.error,
-            }
+            row |= {"seen": self.broken.seen, "expected": self.broken.expected}
+            for control, figure in (("", self.broken), ("control: ", self.mended)):
+                row |= {f"{control}wrong (%)": 100 * figure.wrong, f"{control}error (of peak)": figure.error}
         return {**row, "control": self.defect.mended_by}
 
 

@@ -112,10 +112,5 @@ def run_coremltools(
     return [first_output(inputs) for inputs in calls]
 
 
-RUNNERS: dict[str, Callable[..., Any]] = {
-    "aot_inductor": run_aot_inductor,
-    "coremltools": run_coremltools,
-    "onnxruntime": run_onnxruntime,
-    "tvm": run_tvm,
-    "xnnpack": run_xnnpack,
-}
+_EVERY = (run_aot_inductor, run_coremltools, run_onnxruntime, run_tvm, run_xnnpack)
+RUNNERS: dict[str, Callable[..., Any]] = {run.__name__.removeprefix("run_"): run for run in _EVERY}

@@ -205,14 +205,9 @@ def on_planes(model: nn.Module) -> Undo:
 
 def _fits(block: nn.Module) -> bool:
     """Say whether each convolution is padded with so many zeros, and its weight is none that a hook computes."""
-    return all(
-        type(one) is nn.Conv1d
-        and one.padding_mode == "zeros"
-        and not isinstance(one.padding, str)
-        and isinstance(one.weight, nn.Parameter)
-        for one in block.modules()
-        if isinstance(one, nn.Conv1d)
-    )
+    convolutions = [one for one in block.modules() if isinstance(one, nn.Conv1d)]
+    zeros = all(one.padding_mode == "zeros" and not isinstance(one.padding, str) for one in convolutions)
+    return zeros and all(type(one) is nn.Conv1d and isinstance(one.weight, nn.Parameter) for one in convolutions)
 
 
 def _give(module: nn.Module, values: Mapping[str, Tensor]) -> None:

@@ -279,12 +279,10 @@ class FromHarStage(DecoderPart):
             return model_cuts.from_har(self.decoder, asr, f0, n, s, har, valid)
 
 
-class ProsodyStage(ProsodyStep):
+class ProsodyStage(PipelineStep, output_names=ProsodyStep.output_names, parts=ProsodyStep.parts):
     """The predictor of pitch and energy, on features that are already spread over the frames."""
 
-    def forward(  # type: ignore[override]
-        self, en: Tensor, ref_s: Tensor, length: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def forward(self, en: Tensor, ref_s: Tensor, length: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return pitch (Hz) and energy, (1, 2 * frames) each.
 
         Parameters

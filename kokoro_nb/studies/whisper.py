@@ -77,12 +77,8 @@ def timing_rows(case: Case, transcript: Transcript | None) -> list[dict[str, str
     if len(spoken) != len(heard):
         return []
     return [
-        {
-            "word": listened.text,
-            "spoken (s)": word.start,
-            "heard (s)": listened.start,
-            "middle apart (s)": (listened.start + listened.end - word.start - word.end) / 2,
-        }
+        {"word": listened.text, "spoken (s)": word.start, "heard (s)": listened.start}
+        | {"middle apart (s)": (listened.start + listened.end - word.start - word.end) / 2}
         for word, listened in zip(spoken, heard, strict=True)
     ]
 

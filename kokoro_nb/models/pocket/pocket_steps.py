@@ -57,16 +57,9 @@ def host_of(model: TTSModel, capacity: int, frames: int, room: int) -> Host:
         given = f"{capacity} positions, {frames} frames and {room} tokens a call"
         raise InputError(f"{given} hold nothing; give 1 or more of each.")
     positions = int(model.mimi.encoder_frame_rate / model.mimi.frame_rate)
-    return Host(
-        first=model.flow_lm.bos_emb.numpy()[None, None].copy(),
-        language=_arrays(flow_lm_state(model, capacity)),
-        decoder=_arrays(mimi_state(model, positions * frames)),
-        room=room,
-        positions=positions,
-        stop_above=model.eos_threshold,
-        earliest=_own(model, "_MIN_FRAMES_BEFORE_EOS"),
-        rate=model.sample_rate,
-    )
+    first, earliest = model.flow_lm.bos_emb.numpy()[None, None].copy(), _own(model, "_MIN_FRAMES_BEFORE_EOS")
+    language, decoder = _arrays(flow_lm_state(model, capacity)), _arrays(mimi_state(model, positions * frames))
+    return Host(first, language, decoder, room, positions, model.eos_threshold, earliest, model.sample_rate)
 
 
 def step_modules(model: TTSModel, host: Host) -> dict[str, StepModule]:

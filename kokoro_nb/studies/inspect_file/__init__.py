@@ -170,12 +170,8 @@ class HeardFiles:
     def rows(self) -> list[dict[str, Any]]:
         """A row for each file."""
         return [
-            {
-                "file": name,
-                "size (MB)": self.sizes[name],
-                "over its difference to PyTorch (dB)": level,
-                "the runtime": self.stopped.get(name, "runs it"),
-            }
+            {"file": name, "size (MB)": self.sizes[name], "over its difference to PyTorch (dB)": level}
+            | {"the runtime": self.stopped.get(name, "runs it")}
             for name, level in self.levels.items()
         ]
 

@@ -198,18 +198,11 @@ class BugEffect:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row of a table, with units in its keys."""
-        return {
-            "mistake": self.bug.title,
-            "setting": self.setting,
-            "position off by": self.position,
-            "KV cache after reading (of peak)": self.read.of_peak,
-            "finite (%)": 100 * self.read.finite,
-            "KV cache at the end (of peak)": self.written.of_peak,
-            "latents (of peak)": self.latents.of_peak,
-            "audio (of peak)": self.audio.of_peak,
-            "audio finite (%)": 100 * self.audio.finite,
-            "its check says": self.check,
-        }
+        row: dict[str, Any] = {"mistake": self.bug.title, "setting": self.setting, "position off by": self.position}
+        row |= {"KV cache after reading (of peak)": self.read.of_peak, "finite (%)": 100 * self.read.finite}
+        row |= {"KV cache at the end (of peak)": self.written.of_peak, "latents (of peak)": self.latents.of_peak}
+        row |= {"audio (of peak)": self.audio.of_peak, "audio finite (%)": 100 * self.audio.finite}
+        return {**row, "its check says": self.check}
 
 
 def effect(bug: Bug, right: Attempt, setting: str) -> BugEffect:
@@ -260,12 +253,8 @@ class FirstDifference:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row of a table."""
-        return {
-            "first call": self.place or "none",
-            "given": ", ".join(self.given),
-            "first operator": self.operator,
-            "made": ", ".join(self.made),
-        }
+        row = {"first call": self.place or "none", "given": ", ".join(self.given)}
+        return {**row, "first operator": self.operator, "made": ", ".join(self.made)}
 
 
 def recorded(attempt: Attempt, bug: Bug | None = None) -> tuple[Speech, tuple[StepCall, ...]]:

@@ -237,14 +237,9 @@ class RuntimeLoop:
         row: dict[str, Any] = {"backend": self.backend}
         if self.latents is None or self.audio is None:
             return {**row, "outcome": f"SKIP: {self.absent}" if self.absent else str(self.failure)}
-        return {
-            **row,
-            "outcome": "runs",
-            "latents (of peak)": self.latents.of_peak,
-            "audio (of peak)": self.audio.of_peak,
-            "frames until the stop": self.frames,
-            "latents until the stop: largest difference": self.ended.max_error if self.ended else "another length",
-        }
+        row |= {"outcome": "runs", "latents (of peak)": self.latents.of_peak, "audio (of peak)": self.audio.of_peak}
+        ended = self.ended.max_error if self.ended else "another length"
+        return {**row, "frames until the stop": self.frames, "latents until the stop: largest difference": ended}
 
     def step_rows(self) -> list[dict[str, Any]]:
         """Return a row for each step that runs, with units in its keys."""
