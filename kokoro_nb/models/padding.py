@@ -100,9 +100,8 @@ class Valid:
             return x
         room = x.shape[axis]
         shape = [room if d == axis % x.dim() else 1 for d in range(x.dim())]
-        return x.masked_fill(
-            torch.logical_not(self.inside(room)).reshape(shape), 0.0
-        )  # coremltools has no where of one number
+        hidden = torch.logical_not(self.inside(room)).reshape(shape)
+        return x.masked_fill(hidden, 0.0)  # coremltools has no where of one number
 
     def _once(self, kind: str, room: int, dtype: torch.dtype, build: Callable[[], Tensor]) -> Tensor:
         key = (kind, room, dtype)

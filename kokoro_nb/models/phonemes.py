@@ -13,15 +13,8 @@ if TYPE_CHECKING:
     import torch
 
 G2P = Literal["auto", "espeak", "misaki"]
-LANGUAGES = {  # first letter of a published voice's name -> espeak's name of the language
-    "a": "en-us",
-    "b": "en-gb",
-    "e": "es",
-    "f": "fr-fr",
-    "h": "hi",
-    "i": "it",
-    "p": "pt-br",
-}
+# first letter of a published voice's name -> espeak's name of the language
+LANGUAGES = {"a": "en-us", "b": "en-gb", "e": "es", "f": "fr-fr", "h": "hi", "i": "it", "p": "pt-br"}
 PUBLISHED_VOICE = re.compile(r"(?:^|:)([abefhijpz])[fm]_\w+")  # Japanese and Chinese, j and z, are not spoken here
 SPACY_MODEL = "en_core_web_sm"
 SILENT = set(';:,.!?—…"()“” ')  # symbols that are in the table and that nobody can hear
