@@ -67,12 +67,9 @@ def spoken_by(
     reason, request = muteness(client), Request(symbols, voice, 0, speed)
     (audio,) = (imitate if reason else speak_in)(client, folder, [request])
     (row,) = accept(kokoro, client, folder, [request], [load_voice(kokoro, kokoro.default_voice)])
-    figures: dict[str, Any] = {
-        "client": row.client,
-        "spoken by": speaker(client),
-        "between stages": between_stages(client),
-    }
-    figures |= {"durations": row.durations, "dB from the same har": row.from_har}
+    figures: dict[str, Any] = {"client": row.client, "spoken by": speaker(client)}
+    figures |= {"between stages": between_stages(client), "durations": row.durations}
+    figures["dB from the same har"] = row.from_har
     figures |= {"program (MB)": row.bytes / 1e6, "load and speak (s)": row.seconds}
     name = client if contract(client).form == "ONNX" else f"{client}, by {speaker(client)}"
     return ClientVersion(name, audio, figures, reason or "")

@@ -198,11 +198,11 @@ class BugEffect:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row of a table, with units in its keys."""
-        row: dict[str, Any] = {"mistake": self.bug.title, "setting": self.setting, "position off by": self.position}
-        row |= {"KV cache after reading (of peak)": self.read.of_peak, "finite (%)": 100 * self.read.finite}
-        row |= {"KV cache at the end (of peak)": self.written.of_peak, "latents (of peak)": self.latents.of_peak}
-        row |= {"audio (of peak)": self.audio.of_peak, "audio finite (%)": 100 * self.audio.finite}
-        return {**row, "its check says": self.check}
+        row: dict[str, Any] = {"mistake": self.bug.title, "setting": self.setting}
+        row |= {"position off by": self.position, "KV cache after reading (of peak)": self.read.of_peak}
+        row |= {"finite (%)": 100 * self.read.finite, "KV cache at the end (of peak)": self.written.of_peak}
+        row |= {"latents (of peak)": self.latents.of_peak, "audio (of peak)": self.audio.of_peak}
+        return {**row, "audio finite (%)": 100 * self.audio.finite, "its check says": self.check}
 
 
 def effect(bug: Bug, right: Attempt, setting: str) -> BugEffect:
