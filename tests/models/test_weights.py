@@ -6,17 +6,9 @@ import pytest
 import torch
 
 from kokoro_nb.errors import InputError
+from kokoro_nb.models import weights
 from kokoro_nb.models.architecture import build, full_config, narrow_config
-from kokoro_nb.models.weights import (
-    POSITION_IDS,
-    LoadingError,
-    digest_tensors,
-    hub_file,
-    load_state,
-    read_config,
-    read_state,
-    read_torch,
-)
+from kokoro_nb.models.weights import POSITION_IDS, LoadingError, digest_tensors, hub_file, load_state, read_state
 
 
 def test_digest_depends_on_names_values_shapes_and_dtypes_but_not_on_order():
@@ -49,9 +41,9 @@ def test_absent_files_are_named_and_a_folder_is_no_checkpoint(tmp_path):
     with pytest.raises(InputError, match=r"There is no file .*w\.pth; check the path"):
         read_state(tmp_path / "w.pth")
     with pytest.raises(InputError, match=r"There is no config\.json in .*; put the model's own beside its weights"):
-        read_config(tmp_path / "config.json")
+        weights.read_config(tmp_path / "config.json")
     with pytest.raises(InputError, match="not a whole file of tensors"):
-        read_torch(tmp_path)
+        weights.read_torch(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +57,7 @@ def test_absent_files_are_named_and_a_folder_is_no_checkpoint(tmp_path):
 def test_configurations_that_do_not_fit_are_refused(tmp_path, text, words):
     (tmp_path / "config.json").write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=words):
-        read_config(tmp_path / "config.json")
+        weights.read_config(tmp_path / "config.json")
 
 
 def test_an_uncached_hub_file_says_what_where_and_what_else(hub_cache):
