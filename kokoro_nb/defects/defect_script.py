@@ -68,7 +68,8 @@ def write_shown(
 
 def report_script(defect: Defect) -> str:
     """Return the script of a known defect: see `script`."""
-    return script(defect.title, defect.runner, case_parts(defect), f"{type(defect).__name__}()")
+    parts = [kind for kind in type(defect).__mro__[-2::-1] if kind is not Defect]  # from the case that every one is
+    return script(defect.title, defect.runner, parts, f"{type(defect).__name__}()")
 
 
 def script(title: str, runner: str, parts: Sequence[Any], case: str) -> str:
@@ -111,11 +112,6 @@ def _bare(source: str) -> str:
     for docstring in sorted(told, key=lambda node: node.lineno, reverse=True):
         del kept[docstring.lineno - 1 : docstring.end_lineno]
     return "\n".join(kept).strip()
-
-
-def case_parts(defect: Defect) -> list[type]:
-    """Return the classes that a defect is made of, from the case that every one is."""
-    return [kind for kind in type(defect).__mro__[-2::-1] if kind is not Defect]
 
 
 def report_text(title: str, lead: str, versions: Mapping[str, str], sections: Mapping[str, Sequence[str]]) -> str:

@@ -136,8 +136,6 @@ def _weight_file(folder: Path) -> Path:
     """Return the one checkpoint in a folder."""
     found = [path for path in folder.iterdir() if path.suffix in CHECKPOINTS]
     if len(found) != 1:
-        raise InputError(
-            f"{folder} holds {len(found)} weight files ({', '.join(CHECKPOINTS)}); leave one there, or name the file "
-            "itself."
-        )
+        files = f"{len(found)} weight files ({', '.join(CHECKPOINTS)})"
+        raise InputError(f"{folder} holds {files}; leave one there, or name the file itself.")
     return found[0]

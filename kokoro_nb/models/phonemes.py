@@ -140,8 +140,7 @@ def encode(vocab: Mapping[str, int], text: str, g2p: G2P = "auto", language: str
     if not any(symbol not in SILENT for symbol in known):
         raise InputError(f"Nothing in the text {text!r} can be pronounced; give at least one word.")
     if len(symbols) > MAX_PHONEMES:
-        raise InputError(
-            f"The text has {len(symbols)} phonemes and the model takes {MAX_PHONEMES}; split it into shorter sentences."
-        )
+        longer = f"The text has {len(symbols)} phonemes and the model takes {MAX_PHONEMES}"
+        raise InputError(f"{longer}; split it into shorter sentences.")
     ids = torch.tensor([[0, *(vocab[symbol] for symbol in known), 0]])
     return Phonemes(symbols, ids, engine)

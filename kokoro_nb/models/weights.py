@@ -113,9 +113,8 @@ def read_config(path: Path) -> dict[str, Any]:
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise InputError(
-            f"There is no config.json in {path.parent}; put the model's own beside its weights."
-        ) from error
+        absent = f"There is no config.json in {path.parent}"
+        raise InputError(f"{absent}; put the model's own beside its weights.") from error
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path} is not JSON ({error}); put the model's own config.json there.") from error
     needed = ["vocab", "n_token", "hidden_dim", "style_dim", "n_layer", "max_dur", "n_mels", "dropout"]
@@ -195,9 +194,8 @@ def read_torch(path: Path) -> Any:
     except FileNotFoundError as error:
         raise InputError(f"There is no file {path}; check the path.") from error
     except Exception as error:  # torch raises unpickling, zip, runtime and end-of-file errors alike
-        raise InputError(
-            f"{path.name} is not a whole file of tensors ({type(error).__name__}); copy it again."
-        ) from error
+        damaged = f"{path.name} is not a whole file of tensors ({type(error).__name__})"
+        raise InputError(f"{damaged}; copy it again.") from error
 
 
 def _require_honest(path: Path) -> None:
@@ -242,10 +240,8 @@ def build_from(config: Path) -> KModel:
     try:
         return build(content)
     except Exception as error:  # the constructors of three packages each refuse a wrong value in their own way
-        raise InputError(
-            f"No model can be built from {config} ({type(error).__name__}: {error}); use the one that belongs to the "
-            "weights."
-        ) from error
+        refused = f"No model can be built from {config} ({type(error).__name__}: {error})"
+        raise InputError(f"{refused}; use the one that belongs to the weights.") from error
 
 
 @dataclass(frozen=True)

@@ -110,8 +110,7 @@ def in_pytorch(kokoro: Kokoro, text: str, speed: float = 1.0) -> tuple[str, np.n
     with noise.replayed() as draws:
 
         def before_decoder(_module: Any, args: tuple[torch.Tensor, ...]) -> None:
-            place = torch.arange(args[0].shape[-1] * 600) % bank.shape[0]
-            draws.noise = noise.of_harmonics(bank[place][None])
+            draws.noise = noise.of_harmonics(noise.cyclic(bank, args[0].shape[-1] * 600))
 
         with kokoro.model.decoder.register_forward_pre_hook(before_decoder):
             audio, _ = kokoro.model.forward_with_tokens(ids, ref_s, speed)

@@ -168,9 +168,8 @@ def own_module(
     given = given if inputs is None else read_arrays(inputs)
     if isinstance(module, Exported):  # exported already, with patches that the function had on
         if patches:
-            raise InputError(
-                f"{target} returns a program that is exported already, to which no patch applies; drop them."
-            )
+            exported = f"{target} returns a program that is exported already"
+            raise InputError(f"{exported}, to which no patch applies; drop them.")
         checked(given, module.inputs)
         return replace(_planted(target, module, given, planted), reference=reference)
     with _patched(module, patches) if patches else nullcontext():

@@ -96,13 +96,9 @@ class AnsweredClaims:
             raise InputError(f"There is no claim {number} to be answered; there are {open_claims or 'none'}.")
         claim = CLAIMS[number]
         self.verdicts[number] = said = WEIGHTS if self._own and claim.depends == "weights" else verdict
-        self._rows[number] = {
-            "claim": number,
-            "reported": claim.reported.format(*claim.said),
-            "depends on": claim.depends,
-            "measured here": measured,
-            "verdict": f"{said}. {claim.why if isinstance(claim.why, str) else claim.why[said]}",
-        }
+        row = {"claim": number, "reported": claim.reported.format(*claim.said), "depends on": claim.depends}
+        why = claim.why if isinstance(claim.why, str) else claim.why[said]
+        self._rows[number] = {**row, "measured here": measured, "verdict": f"{said}. {why}"}
 
     def table(self, note: str) -> dict[str, Any]:
         """Return rows and caption of a table for the note with this letter."""

@@ -57,9 +57,8 @@ def word_times(case: Case) -> tuple[Word, ...]:
     """
     edges = np.concatenate([[0], np.cumsum(case.tensors["durations"].numpy())]) * SAMPLES_PER_FRAME / SAMPLE_RATE
     if len(case.phonemes) + 3 != len(edges):  # a pad token at each end
-        raise InputError(
-            f"{len(case.phonemes)} phonemes and {len(edges) - 3} tokens; some symbols are not in the table."
-        )
+        counts = f"{len(case.phonemes)} phonemes and {len(edges) - 3} tokens"
+        raise InputError(f"{counts}; some symbols are not in the table.")
     words, first = [], None
     for at, symbol in enumerate((*case.phonemes, " "), start=1):
         if symbol in PAUSES and first is not None:

@@ -217,12 +217,10 @@ def _chunks(values: np.ndarray, room: int) -> Iterator[tuple[np.ndarray, int]]:
 def _require_room(host: Host, tokens: int, frames: int) -> None:
     language, decoder = host.language["cache"].shape[2], host.decoder["cache"].shape[2]
     if tokens + frames > language:
-        raise InputError(
-            f"{tokens} tokens and {frames} frames need as many positions, the language model's cache has {language}; "
-            "export the steps with a larger one, or give noise for fewer frames."
+        needed = (
+            f"{tokens} tokens and {frames} frames need as many positions, the language model's cache has {language}"
         )
+        raise InputError(f"{needed}; export the steps with a larger one, or give noise for fewer frames.")
     if host.positions * frames > decoder:
-        raise InputError(
-            f"{frames} frames need {host.positions * frames} positions, the cache of Mimi's decoder has {decoder}; "
-            "export the step with a larger one, or give noise for fewer frames."
-        )
+        needed = f"{frames} frames need {host.positions * frames} positions, the cache of Mimi's decoder has {decoder}"
+        raise InputError(f"{needed}; export the step with a larger one, or give noise for fewer frames.")

@@ -229,7 +229,7 @@ def checklist(speaker: TwoStages, text: str, voice: str = "", seed: int = 0) -> 
     InputError
         If the text or the voice is no good.
     """
-    given = _given(speaker, text, voice, seed)
+    given = speaker.decoder_inputs(speaker.predict(speaker.symbols(text), speaker.table(voice)), speaker.noise(seed))
     frames = int(given["length"][0])
     name, room = speaker.bucket(frames)
     audio, rate = speaker.sound(given), speaker.contract.samples_per_frame
@@ -242,11 +242,6 @@ def checklist(speaker: TwoStages, text: str, voice: str = "", seed: int = 0) -> 
         *_repeated(speaker, given, audio),
         *_edges(speaker),
     )
-
-
-def _given(speaker: TwoStages, text: str, voice: str, seed: int) -> dict[str, np.ndarray]:
-    """Return what the delivered decoder is given for a text."""
-    return speaker.decoder_inputs(speaker.predict(speaker.symbols(text), speaker.table(voice)), speaker.noise(seed))
 
 
 def _interfaces(speaker: TwoStages) -> Iterator[Check]:
