@@ -4,15 +4,8 @@ import numpy as np
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.studies.pockettts.port_mistakes import (
-    BUGS,
-    FirstDifference,
-    compared,
-    effect,
-    effects,
-    first_difference,
-    recorded,
-)
+from kokoro_nb.studies.pockettts import port_mistakes
+from kokoro_nb.studies.pockettts.port_mistakes import BUGS, effect, first_difference, recorded
 
 # where each was put, which is not told to what looks for it; the notebook asks for the tensor of every mistake
 FOUND = {
@@ -35,7 +28,7 @@ def test_the_first_tensor_that_differs_is_found(right, brief, expected, name):
 
 
 def test_two_runs_of_the_same_do_not_differ(right, brief, expected):
-    assert first_difference(expected, recorded(brief)[1], right.modules) == FirstDifference()
+    assert first_difference(expected, recorded(brief)[1], right.modules) == port_mistakes.FirstDifference()
 
 
 def test_a_call_is_kept_as_the_step_saw_it(brief, expected):
@@ -52,7 +45,7 @@ def test_runs_of_other_steps_are_refused(right, expected):
 
 
 def test_where_it_hides_nowhere_no_row_says_so(brief):
-    assert [each.hidden for each in effects(BUGS["end_off_by_one"], brief, (1,))] == [False]
+    assert [each.hidden for each in port_mistakes.effects(BUGS["end_off_by_one"], brief, (1,))] == [False]
 
 
 def test_nan_stays_nan_in_the_table(brief):
@@ -64,7 +57,7 @@ def test_nan_stays_nan_in_the_table(brief):
 
 def test_nothing_is_hidden_and_exact(brief):
     speech = brief.speak()
-    same = compared(BUGS["text_first"], speech, speech, "the same")
+    same = port_mistakes.compared(BUGS["text_first"], speech, speech, "the same")
     assert same.hidden
     louder = replace(speech, frames=speech.frames * 2)
-    assert not compared(BUGS["text_first"], speech, louder, "").hidden
+    assert not port_mistakes.compared(BUGS["text_first"], speech, louder, "").hidden
