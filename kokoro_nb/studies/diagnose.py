@@ -87,31 +87,32 @@ def diagnosed_subject(
     InputError
         If there is no such module, patch or file, or the inputs do not fit.
     """
+    from kokoro_nb.models.architecture import SAMPLE_RATE
     from kokoro_nb.models.patches import chosen_patches
 
     chosen, file = chosen_patches(patches), Path(inputs) if inputs else None
     if module:
         named = () if isinstance(patches, str) and patches.startswith("all") else chosen
         return replace(own_module(module, [], named, file), label=f"The module of {module}")
-    found = kokoro_decoder(weights, seed, text, frames, [], chosen, file, channels)
-    return replace(found, label=f"Kokoro's decoder, {frames / 40:g} s of speech")
+    found = kokoro_decoder(weights, seed, text, frames, [], chosen, channels)
+    given, note, known = found.inputs, "", ""
+    if file and isinstance(found.candidate, Exported):
+        given = checked({**given, **read_arrays(file)}, found.candidate.inputs)
+    if channels:
+        note = f"Made wrong on purpose: {channels} channels of one convolution hardly vary beside a large mean."
+        known = NORM if chosen == chosen_patches("all but two_pass_norm") else ""
+    label = f"Kokoro's decoder, {frames / 40:g} s of speech"
+    return replace(found, label=label, inputs=given, note=note, known=known, sample_rate=SAMPLE_RATE)
 
 
 def kokoro_decoder(
-    weights: str,
-    seed: int,
-    text: str,
-    frames: int,
-    faults: list[str],
-    patches: Sequence[str] = ("all",),
-    inputs: Path | None = None,
-    channels: int = 0,
+    weights: str, seed: int, text: str, frames: int, faults: list[str], patches: Sequence[str], channels: int = 0
 ) -> Target:
     """Return Kokoro's decoder from `har` with `patches` on and `faults` planted; arguments as on the command line.
 
     Parameters
     ----------
-    inputs, channels
+    channels : int
         See `diagnosed_subject`.
 
     Raises
@@ -119,25 +120,19 @@ def kokoro_decoder(
     InputError
         If the weights or a patch are unknown, a fault fits nowhere, or PyTorch cannot export it with these patches.
     """
-    from kokoro_nb.models.architecture import SAMPLE_RATE
     from kokoro_nb.models.case import capture
     from kokoro_nb.models.kokoro import load_model
-    from kokoro_nb.models.patches import chosen_patches
     from kokoro_nb.studies.decoder import decoder_program, with_constant_channels
 
     planted = [Fault.parse(fault) for fault in faults]
     with quietly():
         kokoro = load_model(weights, seed)
         case = capture(kokoro, text, seed=seed)
-    label, model, note, known = kokoro.weights.label, kokoro.model, "", ""
+    label, model = kokoro.weights.label, kokoro.model
     if channels:
         model, label = with_constant_channels(model, channels), f"{label}, {channels} channels nearly constant"
-        note = f"Made wrong on purpose: {channels} channels of one convolution hardly vary beside a large mean."
-        known = NORM if chosen_patches(patches) == chosen_patches("all but two_pass_norm") else ""
-    decoder = decoder_program(model, case, frames, patches=patches)
-    given = checked({**decoder.inputs, **read_arrays(inputs)}, decoder.program.inputs) if inputs else decoder.inputs
-    found = _planted(f"decoder from har, {frames} frames, weights {label}", decoder.program, given, planted)
-    return replace(found, weights=label, note=note, known=known, sample_rate=SAMPLE_RATE)
+    decoder, about = decoder_program(model, case, frames, patches=patches), f"decoder from har, {frames} frames"
+    return replace(_planted(f"{about}, weights {label}", decoder.program, decoder.inputs, planted), weights=label)
 
 
 def own_module(
