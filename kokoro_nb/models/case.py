@@ -14,6 +14,7 @@ from kokoro_nb.models import noise, patches, voices
 from kokoro_nb.models.architecture import SAMPLE_RATE, SAMPLES_PER_FRAME
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.phonemes import G2P, encode, voice_language
+from kokoro_nb.models.static_buffers import part_of, widened
 from kokoro_nb.models.weights import Weights
 
 
@@ -77,12 +78,8 @@ class Case:
         InputError
             If the utterance has no such frames.
         """
-        frames, tensors = self._count(frames), self.tensors
-        cut = {
-            name: tensors[name][..., : frames * rate].contiguous() for name, rate in (("asr", 1), ("f0", 2), ("n", 2))
-        }
-        noises = tensors["harmonic_noise"][:, : frames * SAMPLES_PER_FRAME].contiguous()
-        return {**cut, "s": tensors["s"], "harmonic_noise": noises}
+        given = {name: self.tensors[name] for name in ("asr", "f0", "n", "s", "harmonic_noise")}
+        return part_of(given, 0, self._count(frames))
 
     def _count(self, frames: int | None) -> int:
         """Return `frames`, or as many as there are; refuse what the utterance does not have."""
@@ -174,3 +171,41 @@ def decode(
     with torch.no_grad(), patches.patched(model, names), noise.replayed(drawn), noise.explicit(drawn):
         audio = model.decoder(*(inputs[name] for name in ("asr", "f0", "n", "s")))
     return audio.reshape(-1).numpy()
+
+
+def complete_inputs(case: Case) -> dict[str, Tensor]:
+    """Return the inputs of `speaking.CompleteStage` for an utterance, unpadded, on the noise that was drawn for it."""
+    t = case.tensors
+    given = {"ids": t["ids"], "attention_mask": torch.ones_like(t["ids"]), "ref_s": t["ref_s"]}
+    noises = {name: t[name] for name in ("initial_phase", "harmonic_noise")}
+    return {**given, "speed": torch.tensor([case.speed], dtype=t["ref_s"].dtype), **noises}
+
+
+def static_inputs(case: Case, frames: int, tokens: int | None = None) -> dict[str, Tensor]:
+    """Return what the pipeline is given for an utterance, in buffers of fixed length, zeros behind what there is.
+
+    Parameters
+    ----------
+    case : Case
+        The utterance; its noise is used, so far as it reaches.
+    frames : int
+        Room for frames; a longer utterance is cut there, by the alignment.
+    tokens : int, optional
+        Room for tokens; as many as there are by default.
+
+    Returns
+    -------
+    dict
+        ``ids`` and ``attention_mask`` (1, tokens) int64, ``ref_s`` (1, 256), ``speed`` (1,), ``harmonic_noise``
+        (1, 600 * frames, 9), float32.
+
+    Raises
+    ------
+    InputError
+        If the text has more tokens than there is room for.
+    """
+    given = complete_inputs(case)
+    text = {name: given[name] for name in ("ids", "attention_mask")}
+    drawn = {"harmonic_noise": given["harmonic_noise"][:, : frames * SAMPLES_PER_FRAME]}
+    room = given["ids"].shape[1] if tokens is None else tokens
+    return {**widened(text, room), "ref_s": given["ref_s"], "speed": given["speed"], **widened(drawn, frames)}

@@ -15,7 +15,6 @@ from torch import Tensor
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import model_cuts, noise
 from kokoro_nb.models.architecture import HARMONICS, SAMPLE_RATE, SAMPLES_PER_FRAME, STYLE
-from kokoro_nb.models.case import Case
 from kokoro_nb.models.padding import open_length
 from kokoro_nb.models.stages import PipelineStep
 
@@ -148,14 +147,6 @@ class CompleteStage(TextPart, output_names=("audio", "audio_length_samples", "pr
         drawn = noise.of_harmonics(harmonic_noise, None if self.exact else initial_phase)
         audio = model_cuts.decoded(self.decoder, t_en @ spread, f0, n, ref_s[:, :STYLE], drawn, length)
         return audio, SAMPLES_PER_FRAME * total, lasting
-
-
-def complete_inputs(case: Case) -> dict[str, Tensor]:
-    """Return the inputs of `CompleteStage` for an utterance, without padding, on the noise that was drawn for it."""
-    t = case.tensors
-    given = {"ids": t["ids"], "attention_mask": torch.ones_like(t["ids"]), "ref_s": t["ref_s"]}
-    noises = {name: t[name] for name in ("initial_phase", "harmonic_noise")}
-    return {**given, "speed": torch.tensor([case.speed], dtype=t["ref_s"].dtype), **noises}
 
 
 NoiseOrigin = Literal["bank", "drawn"]

@@ -190,7 +190,7 @@ def chain(model: KModel, frames: int) -> dict[str, PipelineStep]:
     Returns
     -------
     dict
-        Name -> module. The parameters that its forward needs are names of `static_buffers.static_inputs` or of outputs
+        Name -> module. The parameters that its forward needs are names of `case.static_inputs` or of outputs
         of earlier steps; its ``output_names`` are the names of its own.
 
     Raises

@@ -8,8 +8,6 @@ from torch.nn.functional import pad
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
-from kokoro_nb.models.case import Case
-from kokoro_nb.models.speaking import complete_inputs
 
 
 @dataclass(frozen=True)
@@ -93,33 +91,3 @@ def part_of(inputs: Mapping[str, Tensor], start: int, frames: int) -> dict[str, 
             tensor = tensor.narrow(extent.axis, extent.rate * start, extent.length({"frames": frames}))
         cut[name] = tensor.contiguous()
     return cut
-
-
-def static_inputs(case: Case, frames: int, tokens: int | None = None) -> dict[str, Tensor]:
-    """Return what the pipeline is given for an utterance, in buffers of fixed length, zeros behind what there is.
-
-    Parameters
-    ----------
-    case : Case
-        The utterance; its noise is used, so far as it reaches.
-    frames : int
-        Room for frames; a longer utterance is cut there, by the alignment.
-    tokens : int, optional
-        Room for tokens; as many as there are by default.
-
-    Returns
-    -------
-    dict
-        ``ids`` and ``attention_mask`` (1, tokens) int64, ``ref_s`` (1, 256), ``speed`` (1,), ``harmonic_noise``
-        (1, 600 * frames, 9), float32.
-
-    Raises
-    ------
-    InputError
-        If the text has more tokens than there is room for.
-    """
-    given = complete_inputs(case)
-    text = {name: given[name] for name in ("ids", "attention_mask")}
-    drawn = {"harmonic_noise": given["harmonic_noise"][:, : frames * SAMPLES_PER_FRAME]}
-    room = given["ids"].shape[1] if tokens is None else tokens
-    return {**widened(text, room), "ref_s": given["ref_s"], "speed": given["speed"], **widened(drawn, frames)}

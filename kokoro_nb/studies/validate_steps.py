@@ -19,10 +19,10 @@ from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import Backend, Failure, absence, running
 from kokoro_nb.backends.ladder import Outputs, loaded, outputs_of
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.case import Case
+from kokoro_nb.models.case import Case, static_inputs
 from kokoro_nb.models.patches import patched
 from kokoro_nb.models.stages import chain
-from kokoro_nb.models.static_buffers import EXTENTS, static_inputs
+from kokoro_nb.models.static_buffers import EXTENTS
 from kokoro_nb.traces.statistics import Parity, allowed_error, compare
 
 MAGNITUDES = {"har_phase": "har_magnitude"}  # an output that is a phase -> the one that says how much there is of it
@@ -149,7 +149,7 @@ class Walk:
     Attributes
     ----------
     inputs : dict
-        What the pipeline was given, in its static buffers: see `models.static_buffers.static_inputs`.
+        What the pipeline was given, in its static buffers: see `models.case.static_inputs`.
     values : dict
         Every output by name, as it was computed.
     valid : mapping of str to int

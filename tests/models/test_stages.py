@@ -8,6 +8,7 @@ import torch
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import model_cuts, noise, stages
+from kokoro_nb.models.case import static_inputs
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.seven_stages import (
     AlbertStage,
@@ -20,7 +21,7 @@ from kokoro_nb.models.seven_stages import (
 )
 from kokoro_nb.models.speaking import FEATURES, DurationProgram, SynthesizerProgram, TextToAudio
 from kokoro_nb.models.stages import chain
-from kokoro_nb.models.static_buffers import EXTENTS, static_inputs, widened
+from kokoro_nb.models.static_buffers import EXTENTS, widened
 
 FRAMES = 12
 
