@@ -7,18 +7,9 @@ import pytest
 import torch
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models import model_cuts, noise, stages
+from kokoro_nb.models import model_cuts, noise, seven_stages, stages
 from kokoro_nb.models.case import static_inputs
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
-from kokoro_nb.models.seven_stages import (
-    AlbertStage,
-    PitchStage,
-    PostAlbertStage,
-    SourcesStage,
-    SpreadStage,
-    TailStage,
-    VocoderStage,
-)
 from kokoro_nb.models.speaking import FEATURES, DurationProgram, SynthesizerProgram, TextToAudio
 from kokoro_nb.models.stages import chain
 from kokoro_nb.models.static_buffers import EXTENTS, widened
@@ -193,17 +184,17 @@ def chained(narrow):
         values.update(zip(stage.output_names, made if isinstance(made, tuple) else (made,), strict=True))
 
     with torch.no_grad(), patched(model):
-        run(AlbertStage(model), ids.int(), mask)
-        run(PostAlbertStage(model), values["bert_dur"], ids.int(), style, speed, mask)
+        run(seven_stages.AlbertStage(model), ids.int(), mask)
+        run(seven_stages.PostAlbertStage(model), values["bert_dur"], ids.int(), style, speed, mask)
         values["pred_dur"] = torch.round(values["duration"]).clamp(min=1).int()
-        run(SpreadStage(), values["pred_dur"], values["d"], values["t_en"])
-        run(PitchStage(model), values["en"], style)
+        run(seven_stages.SpreadStage(), values["pred_dur"], values["d"], values["t_en"])
+        run(seven_stages.PitchStage(model), values["en"], style)
         read = generator.noise_convs[0].register_forward_pre_hook(lambda _, given: values.update(har=given[0]))
-        run(SourcesStage(generator), values["F0"], timbre)
+        run(seven_stages.SourcesStage(generator), values["F0"], timbre)
         read.remove()
         sources = (values[name] for name in ("x_source_0", "x_source_1"))
-        run(VocoderStage(model), values["asr"], values["F0"], values["N"], *sources, timbre)
-        run(TailStage(generator), values["x_pre"])
+        run(seven_stages.VocoderStage(model), values["asr"], values["F0"], values["N"], *sources, timbre)
+        run(seven_stages.TailStage(generator), values["x_pre"])
         whole = TextToAudio(model).eval()
         lasting, d, t_en = whole.text_features(ids, voice, speed)
         asr, f0, n = whole.frame_features(lasting, d, t_en, voice)

@@ -10,16 +10,7 @@ from kokoro_nb.backends.eager import Eager
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.patches import patched
 from kokoro_nb.studies import validate_steps as module
-from kokoro_nb.studies.validate_steps import (
-    StepResult,
-    first_wrong,
-    follow,
-    phasors,
-    planted,
-    valid_part,
-    walk,
-    with_floor,
-)
+from kokoro_nb.studies.validate_steps import StepResult, first_wrong, follow, walk, with_floor
 from kokoro_nb.traces.statistics import compare
 
 FRAMES = 8  # the first of some 70: the alignment cuts the rest
@@ -58,10 +49,12 @@ def test_a_wrong_phase_is_wrong_by_itself(narrow, exact, monkeypatch, fault):
 
 def test_a_phase_counts_by_how_much_there_is_of_it():
     magnitude, turn = np.array([1.0, 1e-9]), 2 * np.pi
-    same = compare(*(phasors(np.array(phase), magnitude) for phase in ([np.pi, 1.0], [-np.pi, 2.0])))
+    same = compare(*(module.phasors(np.array(phase), magnitude) for phase in ([np.pi, 1.0], [-np.pi, 2.0])))
     assert same.of_peak < 1e-8  # a whole turn, and a bin that holds nothing
-    assert compare(*(phasors(np.array([p, 0.0]), magnitude) for p in (0.5, 0.5 + turn))).of_peak < 1e-12
-    assert compare(*(phasors(np.array([p, 0.0]), magnitude) for p in (0.0, 0.1))).of_peak == pytest.approx(0.0998, 1e-3)
+    assert compare(*(module.phasors(np.array([p, 0.0]), magnitude) for p in (0.5, 0.5 + turn))).of_peak < 1e-12
+    assert compare(*(module.phasors(np.array([p, 0.0]), magnitude) for p in (0.0, 0.1))).of_peak == pytest.approx(
+        0.0998, 1e-3
+    )
 
 
 class _Broken(Eager):
@@ -112,8 +105,8 @@ def test_what_fell_or_was_not_run_does_not_hold():
 
 def test_the_valid_part_of_each_axis():
     value = np.array([[1.0, 2.0, 0.0, -3.0]])
-    assert valid_part("pred_dur", value, {"tokens": 2}).tolist() == [[1.0, 2.0]]
-    assert valid_part("alignment", np.ones((1, 2, 3)), {"tokens": 1, "frames": 2}).shape == (1, 1, 2)
+    assert module.valid_part("pred_dur", value, {"tokens": 2}).tolist() == [[1.0, 2.0]]
+    assert module.valid_part("alignment", np.ones((1, 2, 3)), {"tokens": 1, "frames": 2}).shape == (1, 1, 2)
 
 
 def test_it_is_removed_after_an_error():
@@ -126,15 +119,15 @@ def test_it_is_removed_after_an_error():
             raise RuntimeError("inside")
 
     with pytest.raises(RuntimeError, match="inside"):
-        fail(planted(module, "bias", 2, 1e9), 2, 1e9)
+        fail(module.planted(module, "bias", 2, 1e9), 2, 1e9)
     assert torch.equal(module.bias, before)
 
 
 @pytest.mark.parametrize(
     ("fault", "match"),
     [
-        (planted(nn.Conv1d(2, 3, 1), "nothing", 0), "no parameter"),
-        (planted(nn.Conv1d(2, 3, 1), "bias", 3), "no channel 3"),
+        (module.planted(nn.Conv1d(2, 3, 1), "nothing", 0), "no parameter"),
+        (module.planted(nn.Conv1d(2, 3, 1), "bias", 3), "no channel 3"),
     ],
 )
 def test_what_a_module_does_not_have_is_refused(fault, match):

@@ -9,12 +9,11 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from kokoro_nb.backends.base import Failure, absence
-from kokoro_nb.backends.qnn import Qnn
+from kokoro_nb.backends.qnn import Qnn, assignment
 from kokoro_nb.backends.qnn.assignment import (
     Assignment,
     Place,
     all_nodes,
-    assignment,
     legacy_onnx,
     module_path,
     parts_of,
@@ -238,7 +237,7 @@ def audit_delivery(speaker: TwoStages, kokoro: Kokoro, voice: str, seed: int) ->
     audits = {name: audit(path) for name, path in files.items()}
     qnn = Qnn(COMPILER)
     reason = absence(qnn) or ""
-    placed = {} if reason else {name: assignment(path, qnn) for name, path in files.items()}
+    placed = {} if reason else {name: assignment.assignment(path, qnn) for name, path in files.items()}
     different = [one for name, found in placed.items() for one in disagreements(audits[name], _whole(found))]
     return NpuFit(files, audits, uncut_audit(kokoro, voice, seed), COMPILER, reason, different)
 

@@ -6,15 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from kokoro_nb.models.pocket import pocket_steps
 from kokoro_nb.models.pocket.generation import speak
-from kokoro_nb.models.pocket.pocket_steps import (
-    draw_noise,
-    eager_steps,
-    host_of,
-    package_speech,
-    step_modules,
-    utterance,
-)
 
 TEXT = "Hello world, this is a test."
 VOICE = 5  # embeddings of a voice, which come before the text
@@ -28,26 +21,27 @@ def voice(pocket):
 
 
 def what_to_say(model, voice, frames):
-    return replace(utterance(model, TEXT, voice, sampler=SAMPLER), noise=draw_noise(model, frames, seed=0))
+    said = pocket_steps.utterance(model, TEXT, voice, sampler=SAMPLER)
+    return replace(said, noise=pocket_steps.draw_noise(model, frames, seed=0))
 
 
 def host_for(model, said, endless=True):
     """Return a host with room for all of `said` and no more, which does not listen to the end of speech."""
     frames = len(said.noise)
-    host = host_of(model, said.voice.shape[1] + said.ids.shape[1] + frames, frames, ROOM)
+    host = pocket_steps.host_of(model, said.voice.shape[1] + said.ids.shape[1] + frames, frames, ROOM)
     return replace(host, stop_above=float("inf")) if endless else host
 
 
 def say_package(model, voice, frames):
     """Have the package's own code speak."""
-    return package_speech(model, what_to_say(model, voice, frames), stop=False)
+    return pocket_steps.package_speech(model, what_to_say(model, voice, frames), stop=False)
 
 
 def say_in_steps(model, voice, frames, one_by_one=False):
     """Speak by the steps alone."""
     said = what_to_say(model, voice, frames)
     host = host_for(model, said)
-    return speak(eager_steps(step_modules(model, host)), host, said, one_by_one=one_by_one)
+    return speak(pocket_steps.eager_steps(pocket_steps.step_modules(model, host)), host, said, one_by_one=one_by_one)
 
 
 def of_peak(found, expected):

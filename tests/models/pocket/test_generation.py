@@ -9,18 +9,9 @@ import pytest
 import torch
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.pocket import flow_and_mimi, transformer
+from kokoro_nb.models.pocket import flow_and_mimi, pocket_steps, transformer
 from kokoro_nb.models.pocket.generation import speak
 from kokoro_nb.models.pocket.pocket_architecture import load_pocket, small_config
-from kokoro_nb.models.pocket.pocket_steps import (
-    GivenNoise,
-    eager_steps,
-    host_of,
-    package_speech,
-    step_modules,
-    utterance,
-    voice_prompt,
-)
 from tests.models.pocket.conftest import TEXT, host_for, of_peak, say_in_steps, say_package, what_to_say, worst
 
 FRAMES = 24
@@ -38,11 +29,11 @@ def host(pocket, said):
 
 @pytest.fixture(scope="module")
 def steps(pocket, host):
-    return eager_steps(step_modules(pocket, host))
+    return pocket_steps.eager_steps(pocket_steps.step_modules(pocket, host))
 
 
 def test_it_ends_where_the_package_ends(pocket, said, host, steps):
-    expected, found = package_speech(pocket, said), speak(steps, host, said)
+    expected, found = pocket_steps.package_speech(pocket, said), speak(steps, host, said)
     assert host.earliest < len(expected.latents) < FRAMES
     assert found.latents.shape == expected.latents.shape
     assert found.stops.shape == expected.stops.shape
@@ -68,39 +59,40 @@ def test_it_is_what_the_package_hands_to_its_users(pocket, monkeypatch):
         patch.setattr(pocket, "_encode_audio", lambda given: heard.setdefault("voice", encode(given)))
         state = pocket.get_state_for_audio_prompt(padded[None])
     voice = torch.cat([pocket.flow_lm.bos_before_voice, heard["voice"]], dim=1)
-    said = utterance(pocket, TEXT, voice, seed=1)
+    said = pocket_steps.utterance(pocket, TEXT, voice, seed=1)
     host = host_for(pocket, said, endless=False)
     pocket.max_decoder_frames_per_call = 1
     loop = pocket._autoregressive_generation
 
     def drawn(*args, **options):  # in a thread of the package's own
-        with GivenNoise(torch.from_numpy(said.noise)):
+        with pocket_steps.GivenNoise(torch.from_numpy(said.noise)):
             return loop(*args, **options)
 
     monkeypatch.setattr(pocket, "_autoregressive_generation", drawn)
     expected = pocket.generate_audio(state, TEXT)
-    found = speak(eager_steps(step_modules(pocket, host)), host, said)
+    found = speak(pocket_steps.eager_steps(pocket_steps.step_modules(pocket, host)), host, said)
     assert found.audio.shape == tuple(expected.shape)
     assert of_peak(found.audio, expected) < 1e-5
 
 
 def test_a_voice_prompt_is_what_the_package_reads(pocket):
     audio = torch.cat([0.1 * torch.randn(5760, generator=torch.Generator().manual_seed(3)), torch.zeros(1920)])
-    assert voice_prompt(pocket, audio).shape == (1, 5, pocket.flow_lm.dim)  # four frames, and what stands before them
-    assert torch.equal(voice_prompt(pocket, audio)[:, :1], pocket.flow_lm.bos_before_voice)
+    prompt = pocket_steps.voice_prompt(pocket, audio)
+    assert prompt.shape == (1, 5, pocket.flow_lm.dim)  # four frames, and what stands before them
+    assert torch.equal(prompt[:, :1], pocket.flow_lm.bos_before_voice)
 
 
 def test_too_little_room_is_refused(pocket, said, host, steps):
     with pytest.raises(InputError, match=r"cache has .*; export the steps with a larger one"):
         speak(steps, host, replace(said, noise=np.concatenate([said.noise, said.noise])))
-    small = host_of(pocket, 200, 4, 16)
+    small = pocket_steps.host_of(pocket, 200, 4, 16)
     with pytest.raises(InputError, match="384 positions, the cache of Mimi's decoder has 64"):
         speak(steps, small, said)
 
     with pytest.raises(InputError, match="no text to say"):
-        utterance(pocket, "  ", said.voice)
+        pocket_steps.utterance(pocket, "  ", said.voice)
     with pytest.raises(InputError, match="give 1 or more"):
-        host_of(pocket, 20, 0, 16)
+        pocket_steps.host_of(pocket, 20, 0, 16)
 
 
 def test_the_loop_needs_no_pytorch():

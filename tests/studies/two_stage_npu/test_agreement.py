@@ -11,15 +11,8 @@ from kokoro_nb.listening.joins import joins
 from kokoro_nb.listening.spectrum import UNRELATED
 from kokoro_nb.models.case import capture
 from kokoro_nb.models.speaking import DurationStage
-from kokoro_nb.studies.two_stage_npu.agreement import (
-    INPUTS_LIMIT,
-    Agreement,
-    SpokenPieces,
-    TextAgreement,
-    _interfaces,
-    against_model,
-    checklist,
-)
+from kokoro_nb.studies.two_stage_npu import agreement
+from kokoro_nb.studies.two_stage_npu.agreement import INPUTS_LIMIT, Agreement, SpokenPieces, TextAgreement
 
 
 @pytest.mark.parametrize(("rounding", "limit"), [(1e-6, 2e-5), (3e-5, 6e-5)])
@@ -81,12 +74,12 @@ def _holds(check):
 
 
 def test_a_sound_delivery_holds_every_line(speaker):
-    found = checklist(speaker, TEXT)
+    found = agreement.checklist(speaker, TEXT)
     assert not [check for check in found if check.skipped]
     assert not [check for check in found if not _holds(check)]
     assert [check.kind for check in found].count("interface") == len(speaker.contract.parts)
     with pytest.raises(InputError, match="no room"):
-        checklist(speaker, "Hi hi hi.")
+        agreement.checklist(speaker, "Hi hi hi.")
 
 
 def _broken(speaker, monkeypatch, change):
@@ -97,7 +90,7 @@ def _broken(speaker, monkeypatch, change):
         return {key: change(value.copy(), known) for key, value in made.items()} if name[:8] == "decoder_" else made
 
     monkeypatch.setattr(speaker, "run", run)
-    return {check.kind for check in checklist(speaker, TEXT) if not _holds(check)}
+    return {check.kind for check in agreement.checklist(speaker, TEXT) if not _holds(check)}
 
 
 def _noisy_end(audio, known):
@@ -140,7 +133,7 @@ def test_a_file_that_is_not_what_the_contract_says_is_found(speaker, monkeypatch
     parts = speaker.contract.parts
     exchanged = {**parts, "prosody_1.5s": replace(parts["prosody_1.5s"], file=parts["duration"].file)}
     monkeypatch.setattr(speaker, "contract", replace(speaker.contract, parts=exchanged))
-    found = {check.claim.split()[0]: check.value for check in _interfaces(speaker)}
+    found = {check.claim.split()[0]: check.value for check in agreement._interfaces(speaker)}
     assert found["prosody_1.5s"] > 0
     assert found["duration"] == found["decoder_1.5s"] == 0
 
@@ -148,7 +141,7 @@ def test_a_file_that_is_not_what_the_contract_says_is_found(speaker, monkeypatch
 def test_a_decoder_that_is_wrong_is_heard(speaker, shallow, monkeypatch):
     sound = speaker.sound
     monkeypatch.setattr(speaker, "sound", lambda given: 0.5 * sound(given))
-    (found,) = against_model(speaker, shallow, [capture(shallow, TEXT, "seeded", g2p="espeak")]).texts
+    (found,) = agreement.against_model(speaker, shallow, [capture(shallow, TEXT, "seeded", g2p="espeak")]).texts
     assert found.durations
     assert found.distance > 3
     assert found.distance > found.distance_limit
@@ -163,7 +156,7 @@ def test_a_rewrite_that_is_wrong_in_eager_too_is_noticed(speaker, shallow, monke
     monkeypatch.setattr(DurationStage, "forward", louder)
     louder_asr = lambda *given: inputs(*given) | {"asr": 1.05 * inputs(*given)["asr"]}  # noqa: E731
     monkeypatch.setattr(speaker, "decoder_inputs", louder_asr)
-    (found,) = against_model(speaker, shallow, [capture(shallow, TEXT, "seeded", g2p="espeak")]).texts
+    (found,) = agreement.against_model(speaker, shallow, [capture(shallow, TEXT, "seeded", g2p="espeak")]).texts
     assert found.asr == pytest.approx(0.05, rel=1e-3)
     assert found.inputs > INPUTS_LIMIT > found.rounding
 
