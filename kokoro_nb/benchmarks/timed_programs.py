@@ -277,8 +277,7 @@ def text_to_audio(
         reason = f"In {room:g} s there is no room for a word."
         return TextToAudioTimes("", (), {**skipped, **dict.fromkeys(folders, reason)})
     # before the programs are loaded here, which together are gigabytes at full size
-    every = (BASE, *folders)
-    memory = {name: of_speaking(text, folders.get(name), kokoro.source, seed).as_dict() for name in every}
+    memory = {name: of_speaking(text, folders.get(name), kokoro.source, seed).as_dict() for name in (BASE, *folders)}
     calls: dict[str, Callable[[], np.ndarray]] = {BASE: partial(eager_speaker(kokoro), text)}
     speakers = {name: _loaded(folder, text) for name, folder in folders.items()}
     calls |= {name: partial(speaker.speak, text) for name, (speaker, _) in speakers.items()}

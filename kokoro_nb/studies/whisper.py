@@ -5,6 +5,7 @@ Each fault is made where an export makes it, on the eager model, so that nothing
 
 import copy
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -44,7 +45,7 @@ def rate_row(texts: Sequence[str], heard: Sequence[Transcript | None]) -> dict[s
     }
 
 
-PAUSES = frozenset(" ,.!?;:—…")
+PAUSES = " ,.!?;:—…"
 
 
 def word_times(case: Case) -> tuple[Word, ...]:
@@ -59,12 +60,8 @@ def word_times(case: Case) -> tuple[Word, ...]:
     if len(case.phonemes) + 3 != len(edges):  # a pad token at each end
         counts = f"{len(case.phonemes)} phonemes and {len(edges) - 3} tokens"
         raise InputError(f"{counts}; some symbols are not in the table.")
-    words, first = [], None
-    for at, symbol in enumerate((*case.phonemes, " "), start=1):
-        if symbol in PAUSES and first is not None:
-            words.append(Word(case.phonemes[first - 1 : at - 1], float(edges[first]), float(edges[at]), 1.0))
-        first = None if symbol in PAUSES else (at if first is None else first)
-    return tuple(words)
+    spoken = re.finditer(rf"[^{PAUSES}]+", case.phonemes)
+    return tuple(Word(m[0], float(edges[m.start() + 1]), float(edges[m.end() + 1]), 1.0) for m in spoken)
 
 
 def timing_rows(case: Case, transcript: Transcript | None) -> list[dict[str, str | float]]:
