@@ -103,9 +103,8 @@ def in_pytorch(kokoro: Kokoro, text: str, speed: float = 1.0) -> tuple[str, np.n
 
     The model is unpatched, and hears the noise that a delivery carries: (samples,) float32, 24 kHz, full scale 1.
     """
-    symbols = encode(kokoro.model.vocab, text, "espeak").symbols
-    symbols = "".join(symbol for symbol in symbols if symbol in kokoro.model.vocab)
-    ids = torch.tensor([[0, *(kokoro.model.vocab[symbol] for symbol in symbols), 0]])
+    spoken = encode(kokoro.model.vocab, text, "espeak")
+    symbols = "".join(symbol for symbol in spoken.symbols if symbol in kokoro.model.vocab)
     ref_s, bank = style(load_voice(kokoro, ""), symbols), TextToAudio(kokoro.model).bank
     with noise.replayed() as draws:
 
@@ -113,7 +112,7 @@ def in_pytorch(kokoro: Kokoro, text: str, speed: float = 1.0) -> tuple[str, np.n
             draws.noise = noise.of_harmonics(noise.cyclic(bank, args[0].shape[-1] * 600))
 
         with kokoro.model.decoder.register_forward_pre_hook(before_decoder):
-            audio, _ = kokoro.model.forward_with_tokens(ids, ref_s, speed)
+            audio, _ = kokoro.model.forward_with_tokens(spoken.ids, ref_s, speed)
     return symbols, audio.reshape(-1).numpy()
 
 
