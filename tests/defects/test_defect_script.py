@@ -81,11 +81,11 @@ SECTIONS = ("Versions", "To reproduce", "Expected and actual", "Lines at fault",
 
 
 SHOWS = "print('The defect is there.'); raise SystemExit(1)\n"
-GONE = Figure(0.0, 0.0, "1", "1")
+NONE_WRONG = Figure(0.0, 0.0, "1", "1")
 
 
 def _measured(name, broken=Figure(0.5, 0.25, "255", "1")):  # noqa: B008  # it is frozen
-    return DefectMeasurement(defect(name), broken, GONE)
+    return DefectMeasurement(defect(name), broken, NONE_WRONG)
 
 
 def test_the_command_prints_a_table_and_writes_reports(tmp_path, capsys, monkeypatch):
@@ -126,7 +126,7 @@ def test_a_script_that_does_not_show_the_defect_makes_no_report(tmp_path, monkey
 
 
 def test_what_is_gone_is_not_reported():
-    assert reports.upstream_report(_measured(UNSIGNED, GONE)) is None
+    assert reports.upstream_report(_measured(UNSIGNED, NONE_WRONG)) is None
 
 
 def test_a_folder_of_something_else_and_a_wrong_name_are_refused_before_anything_is_run(tmp_path, capsys):

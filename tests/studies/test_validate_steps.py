@@ -110,17 +110,17 @@ def test_the_valid_part_of_each_axis():
 
 
 def test_it_is_removed_after_an_error():
-    module = nn.Conv1d(2, 3, 1)
-    before = module.bias.detach().clone()
+    layer = nn.Conv1d(2, 3, 1)
+    before = layer.bias.detach().clone()
 
     def fail(fault, channel, value):
         with fault:
-            assert module.bias[channel] == value
+            assert layer.bias[channel] == value
             raise RuntimeError("inside")
 
     with pytest.raises(RuntimeError, match="inside"):
-        fail(module.planted(module, "bias", 2, 1e9), 2, 1e9)
-    assert torch.equal(module.bias, before)
+        fail(module.planted(layer, "bias", 2, 1e9), 2, 1e9)
+    assert torch.equal(layer.bias, before)
 
 
 @pytest.mark.parametrize(
