@@ -231,18 +231,14 @@ def _renamed(name: str) -> str:
 
 
 def _tensors(folder: Path) -> dict[str, Any]:
-    for file in FILES:
-        if (folder / INDEX.format(file)).is_file():
-            index = read_json(folder / INDEX.format(file), "index of weights")
-            parts = index.get("weight_map") if isinstance(index, dict) else None
-            if not isinstance(parts, dict) or not all(isinstance(part, str) for part in parts.values()):
-                raise InputError(f"{folder / INDEX.format(file)} is no index of weights; copy it again.")
-            return {
-                name: tensor for part in sorted(set(parts.values())) for name, tensor in _read(folder, part).items()
-            }
-        if (folder / file).is_file():
-            return _read(folder, file)
-    return {}
+    file = next(file for file in FILES if any((folder / form.format(file)).is_file() for form in ("{}", INDEX)))
+    path, parts = folder / INDEX.format(file), [file]
+    if path.is_file():
+        try:
+            parts = sorted(map(str, {*read_json(path, "index of weights")["weight_map"].values()}))
+        except (TypeError, KeyError, AttributeError) as error:
+            raise InputError(f"{path} is no index of weights; copy it again.") from error
+    return {name: tensor for part in parts for name, tensor in _read(folder, part).items()}
 
 
 def _read(folder: Path, file: str) -> dict[str, Any]:
