@@ -219,12 +219,8 @@ class TwoStages:
         made = self.run("duration", given)
         durations = made["pred_dur"][0, :count]
         token = np.repeat(np.arange(count), durations)
-        return {
-            "durations": durations,
-            "en": made["d"][:, token].transpose(0, 2, 1),
-            "asr": made["t_en"][:, :, token],
-            "ref_s": ref_s,
-        }
+        en, asr = made["d"][:, token].transpose(0, 2, 1), made["t_en"][:, :, token]
+        return {"durations": durations, "en": en, "asr": asr, "ref_s": ref_s}
 
     def decode(self, features: dict[str, np.ndarray], noise: Callable[[int], np.ndarray]) -> np.ndarray:
         """Run the second stage, in the smallest bucket that has room, and cut the audio to its length.

@@ -123,10 +123,10 @@ def _measured(first: Signal, second: Signal, sr: int) -> tuple[Metric, ...]:
     bands = spectrum.band_energy_ratio_db(first, second, sr)
     worst = int(np.argmax(np.where(np.isnan(bands), -1.0, np.abs(bands))))
     low, high = spectrum.BANDS[worst]
-    stft, f0 = spectrum.multi_resolution_stft_distance(first, second), compare_f0(first, second, sr)
+    convergence, magnitude = spectrum.multi_resolution_stft_distance(first, second)
+    cents, disagreement, both = compare_f0(first, second, sr)
     max_lag = min(round(MAX_LAG_SECONDS * sr), len(first) - 1)
     late, cepstral = waveform.lag(first, second, max_lag), spectrum.mel_cepstral_distance(first, second, sr)
-    voiced = f"median over {f0.voiced_in_both} frames voiced in both"
     return (
         Metric("RMS ratio", waveform.rms_ratio_db(first, second), "dB", "close to 0"),
         Metric("SNR", waveform.snr_db(first, second), "dB", "higher"),
@@ -135,12 +135,12 @@ def _measured(first: Signal, second: Signal, sr: int) -> tuple[Metric, ...]:
         Metric("lag", late, "samples", "close to 0", f"within {max_lag} samples; positive: the candidate is late"),
         Metric("largest band-energy ratio", float(bands[worst]), "dB", "close to 0", f"{low}-{high} Hz"),
         Metric("log-spectral distance", spectrum.log_spectral_distance(first, second), "dB", "lower"),
-        Metric("spectral convergence", stft.spectral_convergence, "", "lower"),
-        Metric("log-magnitude distance", stft.log_magnitude, "Np", "lower"),
-        Metric("multi-resolution STFT distance", stft.total, "", "lower", "the sum of the two above"),
+        Metric("spectral convergence", convergence, "", "lower"),
+        Metric("log-magnitude distance", magnitude, "Np", "lower"),
+        Metric("multi-resolution STFT distance", convergence + magnitude, "", "lower", "the sum of the two above"),
         Metric("mel-cepstral distance", cepstral, "dB", "lower"),
-        Metric("F0 deviation", f0.median_cents, "cents", "lower", voiced),
-        Metric("voicing disagreement", 100 * f0.voicing_disagreement, "% of frames", "lower"),
+        Metric("F0 deviation", cents, "cents", "lower", f"median over {both} frames voiced in both"),
+        Metric("voicing disagreement", 100 * disagreement, "% of frames", "lower"),
     )
 
 
@@ -152,25 +152,6 @@ def _shown(metric: Metric) -> float | str | Fragment:
         return metric.value
     text = percent(metric.value / 100).removesuffix(" %")
     return Fragment(f'<strong class="knb-nonfinite">{text}</strong>', text)
-
-
-@dataclass(frozen=True)
-class F0Difference:
-    """How far one contour strays from another.
-
-    Attributes
-    ----------
-    median_cents : float
-        Median of ``|1200 log2(candidate / reference)|`` over the frames that are voiced in both, in cents.
-    voicing_disagreement : float
-        Fraction of frames that are voiced in one and not in the other.
-    voiced_in_both : int
-        Number of frames behind `median_cents`; with none of them it is NaN.
-    """
-
-    median_cents: float
-    voicing_disagreement: float
-    voiced_in_both: int
 
 
 def f0_contour(
@@ -217,16 +198,31 @@ def f0_contour(
     return librosa.times_like(f0, sr=sr, hop_length=HOP), np.where(voiced, f0, np.nan)
 
 
-def f0_difference(reference: NDArray[np.float64], candidate: NDArray[np.float64]) -> F0Difference:
-    """Compare the frequencies of two contours of the same frames, (frames,) Hz, frame by frame."""
-    cents = np.abs(1200 * np.log2(candidate / reference))  # NaN where either is unvoiced
+def f0_difference(reference: NDArray[np.float64], candidate: NDArray[np.float64]) -> tuple[float, float, int]:
+    """Compare the frequencies of two contours of the same frames, frame by frame.
+
+    Parameters
+    ----------
+    reference, candidate : numpy.ndarray, shape (frames,), float64
+        Hz; NaN where the frame is unvoiced.
+
+    Returns
+    -------
+    float
+        Median of ``|1200 log2(candidate / reference)|`` over the frames that are voiced in both, in cents.
+    float
+        Fraction of frames that are voiced in one and not in the other.
+    int
+        Number of frames behind the median; with none of them it is NaN.
+    """
+    cents = np.abs(1200 * np.log2(candidate / reference))
     both = int(np.isfinite(cents).sum())
     disagreement = float(np.mean(np.isnan(reference) != np.isnan(candidate)))
-    return F0Difference(float(np.nanmedian(cents)) if both else math.nan, disagreement, both)
+    return float(np.nanmedian(cents)) if both else math.nan, disagreement, both
 
 
-def compare_f0(reference: Signal, candidate: Signal, sr: int) -> F0Difference:
-    """Compare the contours of two signals of shape (n,) at `sr` Hz; NaN if either is not finite.
+def compare_f0(reference: Signal, candidate: Signal, sr: int) -> tuple[float, float, int]:
+    """Compare the contours of two signals of shape (n,) at `sr` Hz as `f0_difference` does; NaN if one is not finite.
 
     Raises
     ------
@@ -235,5 +231,5 @@ def compare_f0(reference: Signal, candidate: Signal, sr: int) -> F0Difference:
     """
     first, second = as_pair(reference, candidate)
     if not (np.isfinite(first).all() and np.isfinite(second).all()):
-        return F0Difference(math.nan, math.nan, 0)
+        return math.nan, math.nan, 0
     return f0_difference(f0_contour(first, sr)[1], f0_contour(second, sr)[1])

@@ -133,17 +133,14 @@ def transcribe(model: Any, y: Signal, sr: int, words: bool = False) -> Transcrip
     segments = [segment for segment in heard["segments"] if segment["text"].strip()]
     if not segments:
         return Transcript("", math.nan, math.nan, math.nan)
-    return Transcript(
-        text=heard["text"].strip(),
-        avg_logprob=float(np.min([segment["avg_logprob"] for segment in segments])),
-        no_speech_prob=float(np.max([segment["no_speech_prob"] for segment in segments])),
-        compression_ratio=float(np.max([segment["compression_ratio"] for segment in segments])),
-        words=tuple(
-            Word(word["word"].strip(), float(word["start"]), float(word["end"]), float(word["probability"]))
-            for segment in segments
-            for word in segment.get("words", ())
-        ),
+    worst = {"avg_logprob": np.min, "no_speech_prob": np.max, "compression_ratio": np.max}
+    figures = {name: float(of([segment[name] for segment in segments])) for name, of in worst.items()}
+    said = tuple(
+        Word(word["word"].strip(), float(word["start"]), float(word["end"]), float(word["probability"]))
+        for segment in segments
+        for word in segment.get("words", ())
     )
+    return Transcript(heard["text"].strip(), **figures, words=said)
 
 
 def normalise(text: str) -> str:

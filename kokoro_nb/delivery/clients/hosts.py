@@ -20,7 +20,7 @@ from kokoro_nb.delivery.clients.known_clients import FRAMES, PREDICTOR, SYNTHESI
 from kokoro_nb.delivery.clients.kokoro_coreml_client import hosted_har
 from kokoro_nb.delivery.clients.programs import OnnxSession, PteProgram, StageProgram
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.architecture import SAMPLES_PER_FRAME, STYLE
+from kokoro_nb.models.architecture import FRAMES_PER_SECOND, SAMPLES_PER_FRAME, STYLE
 from kokoro_nb.storage import read_json
 
 
@@ -174,13 +174,7 @@ class FluidAudioHost(ClientHost):
 
     def speak(self, ids: Sequence[int], row: np.ndarray, speed: float = 1.0) -> ClientUtterance:
         """Speak: see `ClientHost.speak`."""
-        values: dict[str, np.ndarray] = {
-            "input_ids": np.array([ids], np.int32),
-            "attention_mask": np.ones((1, len(ids)), np.int32),
-            "style_s": row[:, STYLE:],
-            "style_timbre": row[:, :STYLE],
-            "speed": np.array([speed], np.float32),
-        }
+        values = _stage_inputs(ids, row, speed, len(ids))
         for name in self.contract.programs:
             values |= self.load(name)(values)
             if name == fluidaudio_client.POST_ALBERT:
@@ -201,18 +195,12 @@ class KokoroCoreMlHost(ClientHost):
         tokens = [size for size in client.TOKENS if (self.folder / client.durations(size)).is_dir()]
         seconds = [size for size in client.SECONDS if self._complete(size)]
         room = _smallest(tokens, len(ids), f"{len(ids)} tokens")
-        values: dict[str, np.ndarray] = {
-            "input_ids": np.array([[*ids, *[0] * (room - len(ids))]], np.int32),
-            "attention_mask": (np.arange(room) < len(ids)).astype(np.int32)[None],
-            "ref_s": row,
-            "s": row[:, STYLE:],
-            "speed": np.array([speed], np.float32),
-        }
+        values = _stage_inputs(ids, row, speed, room)
         values |= self.load(client.durations(room))(values)
         durations = values["pred_dur"].reshape(-1)[: len(ids)].astype(np.int64).clip(min=0)
         frames = int(durations.sum())
-        size = _smallest(seconds, frames / client.FRAMES, f"{frames / client.FRAMES:.1f} s of speech")
-        token, wide = np.repeat(np.arange(len(ids)), durations), client.FRAMES * size
+        size = _smallest(seconds, frames / FRAMES_PER_SECOND, f"{frames / FRAMES_PER_SECOND:.1f} s of speech")
+        token, wide = np.repeat(np.arange(len(ids)), durations), FRAMES_PER_SECOND * size
         behind = ((0, 0), (0, 0), (0, wide - frames))
         values["en"] = np.pad(values["d"][:, token].swapaxes(1, 2), behind)
         values["asr"] = np.pad(values["t_en"][:, :, token], behind)
@@ -231,6 +219,14 @@ class KokoroCoreMlHost(ClientHost):
 
     def _complete(self, seconds: int) -> bool:
         return all((self.folder / name).is_dir() for name in kokoro_coreml_client.frame_stages(seconds))
+
+
+def _stage_inputs(ids: Sequence[int], row: np.ndarray, speed: float, room: int) -> dict[str, np.ndarray]:
+    """Return what Core ML's stages are given, under the names of both clients, with room for so many tokens."""
+    tokens, mask = np.zeros((1, room), np.int32), (np.arange(room) < len(ids)).astype(np.int32)[None]
+    tokens[0, : len(ids)] = ids
+    styles = {"ref_s": row, "s": row[:, STYLE:], "style_s": row[:, STYLE:], "style_timbre": row[:, :STYLE]}
+    return {"input_ids": tokens, "attention_mask": mask, **styles, "speed": np.array([speed], np.float32)}
 
 
 def _smallest(sizes: list[int], wanted: float, what: str) -> int:

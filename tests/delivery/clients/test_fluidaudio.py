@@ -12,10 +12,10 @@ from kokoro_nb.delivery.clients import fluidaudio_client as client
 from kokoro_nb.delivery.clients.client_delivery import deliver_to, read_delivery
 from kokoro_nb.delivery.clients.client_programs import Request
 from kokoro_nb.delivery.clients.delivery_check import check_delivery
+from kokoro_nb.delivery.clients.exported_programs import package, signatures
 from kokoro_nb.delivery.clients.hosts import FluidAudioHost
 from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.delivery.clients.programs import StageProgram
-from kokoro_nb.delivery.clients.staged_programs import package, signatures
 from kokoro_nb.models.architecture import full_config
 from kokoro_nb.models.padding import held
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched

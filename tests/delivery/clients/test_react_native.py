@@ -11,12 +11,11 @@ from kokoro_nb.delivery.clients.client_delivery import deliver_to, read_delivery
 from kokoro_nb.delivery.clients.client_folder import vocabulary
 from kokoro_nb.delivery.clients.client_programs import Request
 from kokoro_nb.delivery.clients.delivery_check import check_delivery
+from kokoro_nb.delivery.clients.exported_programs import lowered
 from kokoro_nb.delivery.clients.hosts import ReactNativeHost, fitted
 from kokoro_nb.delivery.clients.known_clients import PREDICTOR, SYNTHESIZER, contract
-from kokoro_nb.delivery.clients.model_schema import METHOD
 from kokoro_nb.delivery.clients.probe import compare_reading, read_probe, write_probe
-from kokoro_nb.delivery.clients.programs import PteProgram
-from kokoro_nb.delivery.clients.staged_programs import lowered
+from kokoro_nb.delivery.clients.programs import METHOD, PteProgram
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.voices import load_voice
 from tests.delivery.clients.conftest import SYMBOLS, chained, says_what_pytorch_says
