@@ -79,11 +79,6 @@ class Contract:
         """Return the name of the program of `stage`, ``decoder``, for a bucket, or for all lengths where it is ''."""
         return f"{stage}_{bucket}" if bucket else stage
 
-    @property
-    def backends(self) -> tuple[str, ...]:
-        """The backends of all parts."""
-        return tuple(dict.fromkeys(part.backend for part in self.parts.values()))
-
     def width(self, name: str) -> int:
         """Return the last axis of the input `name` of any part."""
         return next(s.shape[-1] for part in self.parts.values() for s in part.inputs if s.name == name)

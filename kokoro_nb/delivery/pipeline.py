@@ -112,7 +112,8 @@ class TwoStages:
 
     def __init__(self, folder: str | Path):
         self.folder, self.contract = Path(folder), read_contract(folder)
-        absent = [reason for name in self.contract.backends if (reason := backend(name).executes())]
+        wanted = {part.backend: backend(part.backend) for part in self.contract.parts.values()}
+        absent = [reason for one in wanted.values() if (reason := one.executes())]
         if absent:
             raise InputError(absent[0])
         self._loaded: dict[str, Program] = {}

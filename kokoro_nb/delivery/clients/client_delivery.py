@@ -22,7 +22,6 @@ FILE = "delivery.json"
 SCHEMA = 1
 PROMISED = ("client", "versions", "max_tokens", "min_speed", "max_speed", "sample_rate", "audio", "raw")  # by contract
 WORDS = ("hello", "world", "the", "quick", "brown", "fox", "jumps", "over", "lazy", "dog")
-VOICE_NAME = re.compile(r"[\w-]+")
 
 
 @dataclass(frozen=True)
@@ -200,6 +199,6 @@ def read_delivery(folder: str | Path) -> ClientDelivery:
 def _name(voice: str) -> str:
     """Return the name under which a voice is delivered: that of its file, or a blend's with signs replaced."""
     name = Path(voice).stem if Path(voice).suffix in (".pt", ".safetensors") else re.sub(r"[^\w-]+", "_", voice)
-    if not VOICE_NAME.fullmatch(name):
+    if not re.fullmatch(r"[\w-]+", name):
         raise InputError(f"'{voice}' gives no name for a file; rename the voice with letters, digits and _.")
     return name

@@ -150,11 +150,11 @@ def speak_in(client: str, folder: str | Path, requests: Sequence[Request]) -> li
         job, name = Path(place) / "job.json", contract(client).client
         about = {"folder": str(Path(folder).resolve()), "requests": [asdict(request) for request in requests]}
         job.write_text(json.dumps(about), encoding="utf-8")
-        command = [interpreter(), _PLAYERS / f"{name.replace('-', '_')}_player.py", job, place]
+        program, script, more = interpreter(), f"{name.replace('-', '_')}_player.py", []
         if name == "kokoro.js":
-            command = ["node", _PLAYERS / "kokoro_js_player.mjs", job, place, os.environ[NODE]]
+            program, script, more = "node", "kokoro_js_player.mjs", [os.environ[NODE]]
         clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        done = run_apart.run_apart(command[1:], command[0], PATIENCE, environment=clean)
+        done = run_apart.run_apart([_PLAYERS / script, job, place, *more], program, PATIENCE, environment=clean)
         spoken = [Path(place) / f"{number}.f32" for number in range(len(requests))]
         if done.status or not all(path.is_file() for path in spoken):
             raise ClientEnded(f"{client} ended with status {done.status}: {done.last_line}")

@@ -16,6 +16,7 @@ from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.delivery.clients.program_check import check_behaviour, check_level, check_packages, check_pair
 from kokoro_nb.delivery.contract import as_delivered
 from kokoro_nb.errors import InputError, one_line
+from kokoro_nb.storage import read_json
 
 
 def check_files(root: Path, rules: ClientContract, seen: Deviations) -> dict[str, np.ndarray]:
@@ -31,13 +32,11 @@ def check_files(root: Path, rules: ClientContract, seen: Deviations) -> dict[str
 
 def _changed_files(root: Path) -> list[str]:
     """Return the files that are not as the folder's own list of checksums says; none where it has no list."""
-    if not (root / FILE).is_file():
-        return []
     try:
-        files = json.loads((root / FILE).read_text(encoding="utf-8"))["files"]
+        files = read_json(root / FILE, "delivery")["files"]
         return [name for name, said in files.items() if not as_delivered(root, name, said)]
     except (ValueError, KeyError, TypeError, AttributeError):
-        return []  # a file of that name that is no list of ours
+        return []  # there is none, or no list of ours
 
 
 def _check_voices(root: Path, rules: ClientContract, seen: Deviations) -> dict[str, np.ndarray]:

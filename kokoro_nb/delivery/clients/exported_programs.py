@@ -21,7 +21,8 @@ from torch import Tensor, nn
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.cache_keys import cache_key
 from kokoro_nb.delivery.any_length import lowered_program, open_program, write_open_onnx
-from kokoro_nb.delivery.clients import fluidaudio_client, kokoro_coreml_client
+from kokoro_nb.delivery.clients import fluidaudio_client as fluid
+from kokoro_nb.delivery.clients import kokoro_coreml_client as sized
 from kokoro_nb.delivery.clients.client_contract import ClientContract, Dtype, Programs, Ranges, Signature, TensorRule
 from kokoro_nb.delivery.clients.known_clients import PREDICTOR, SYNTHESIZER
 from kokoro_nb.delivery.clients.kokoro_coreml_client import Room
@@ -42,15 +43,8 @@ MAKERS = {"ONNX": "onnx", "ExecuTorch": "executorch", "Core ML": "coremltools"}
 SPEECH = "speech.onnx"
 BANK = "bank"  # the initializer that holds the noise, (samples, 9) float32, for an inspector to replace
 # in float16 a duration near a half is rounded the other way, and the phases of noise and tail are not held
-PRECISE = (
-    fluidaudio_client.ALBERT,
-    fluidaudio_client.POST_ALBERT,
-    fluidaudio_client.NOISE,
-    fluidaudio_client.TAIL,
-    *map(kokoro_coreml_client.durations, kokoro_coreml_client.TOKENS),
-)
-EXAMPLE = {"tokens": 13, "frames": 31, "pitches": 62, "slow": 620, "fast": 3721}
-Stages = dict[str, tuple[nn.Module, Signature]]  # by the path of the package
+PRECISE = (fluid.ALBERT, fluid.POST_ALBERT, fluid.NOISE, fluid.TAIL, *map(sized.durations, sized.TOKENS))
+EXAMPLE = {"tokens": 13, **fluid.of_frames(31)}
 UNSAID: Signature = ((), ())  # the one ONNX file has its names and axes from `write_speech`
 
 
@@ -58,9 +52,8 @@ UNSAID: Signature = ((), ())  # the one ONNX file has its names and axes from `w
 class NoiseChoice:
     """Where the source's noise comes from: see `speaking.TextToAudio`.
 
-    A bank is the initializer ``bank`` of an ONNX file, and stays float32 however the weights are stored. `with_bank`
-    overrides it; as an input with a default, which could be overridden too, it would have onnxruntime warn in each
-    client.
+    A bank is the initializer ``bank`` of an ONNX file, and stays float32 however the weights are stored. As an input
+    with a default, which could be overridden, it would have onnxruntime warn in each client.
 
     Attributes
     ----------
@@ -116,8 +109,9 @@ def exported_programs(
     """
     folder = _place(kokoro, noise, contract, dtype)
     with patched(kokoro.model):  # whose transform is another one outside
-        for name, (module, signature) in _stages(kokoro, noise, contract, room or Room()).items():
-            save_program(folder / name, module, contract, signature, dtype)
+        held = signatures(kokoro, contract)
+        for name, module in _modules(kokoro, noise, contract, room or Room()).items():
+            save_program(folder / name, module, contract, held.get(name, UNSAID), dtype)
     return folder / SPEECH if contract.form == "ONNX" else folder
 
 
@@ -133,17 +127,6 @@ def exported_twin(kokoro: Kokoro, noise: NoiseChoice, contract: ClientContract) 
 def _place(kokoro: Kokoro, noise: NoiseChoice, contract: ClientContract, dtype: Dtype = "float32") -> Path:
     made = dtype if contract.form == "Core ML" else "float32"
     return program_place("speech", contract, weights=kokoro.weights.label, noise=repr(noise), dtype=made)
-
-
-def _stages(kokoro: Kokoro, noise: NoiseChoice, contract: ClientContract, room: Room) -> Stages:
-    if contract.client == "fluidaudio":
-        return _seven(kokoro, noise)
-    if contract.form == "Core ML":
-        return _sized(kokoro, room)
-    if contract.form == "ONNX":
-        return {SPEECH: (TextToAudio(kokoro.model, *astuple(noise)), UNSAID)}
-    pair = {PREDICTOR: DurationProgram(kokoro.model), SYNTHESIZER: SynthesizerProgram(kokoro.model, *astuple(noise))}
-    return {name: (module, contract.programs[name]) for name, module in pair.items()}
 
 
 def save_program(
@@ -264,45 +247,45 @@ def _quantised(values: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
     return np.rint(values / scale.reshape(shape)).astype(np.int8), scale
 
 
-def signatures(kokoro: Kokoro) -> Programs:
-    """Return FluidAudio's signatures at the model's own widths."""
+def signatures(kokoro: Kokoro, contract: ClientContract) -> Programs:
+    """Return the signatures of a client's programs, at the model's own widths where the client takes any."""
     model, generator = kokoro.model, kokoro.model.decoder.generator
-    wide, near = (convolution.out_channels for convolution in generator.noise_convs)
     hidden = model.text_encoder.embedding.embedding_dim
-    widths = {"bert": model.bert.config.hidden_size, "hidden": hidden, "features": hidden + STYLE}
-    return fluidaudio_client.programs(**widths, wide=wide, near=near)
+    if contract.client == "fluidaudio":
+        wide, near = (convolution.out_channels for convolution in generator.noise_convs)
+        widths = {"bert": model.bert.config.hidden_size, "hidden": hidden, "features": hidden + STYLE}
+        return fluid.programs(**widths, wide=wide, near=near)
+    if contract.client != "kokoro-coreml":
+        return contract.programs
+    if hidden > seven_stages.TEXT:
+        raise InputError(f"The text encoder gives {hidden} features; kokoro-coreml has room for {seven_stages.TEXT}.")
+    return sized.programs(generator.ups[0].in_channels)
 
 
-def _seven(kokoro: Kokoro, noise: NoiseChoice) -> Stages:
-    """Return FluidAudio's stages."""
-    model, generator = kokoro.model, kokoro.model.decoder.generator
-    modules: dict[str, nn.Module] = {
-        fluidaudio_client.ALBERT: seven_stages.AlbertStage(model),
-        fluidaudio_client.POST_ALBERT: seven_stages.PostAlbertStage(model),
-        fluidaudio_client.ALIGNMENT: seven_stages.SpreadStage(),
-        fluidaudio_client.PROSODY: seven_stages.PitchStage(model),
-        fluidaudio_client.NOISE: seven_stages.SourcesStage(generator, *astuple(noise)),
-        fluidaudio_client.VOCODER: seven_stages.VocoderStage(model),
-        fluidaudio_client.TAIL: seven_stages.TailStage(generator),
+def _modules(kokoro: Kokoro, noise: NoiseChoice, contract: ClientContract, room: Room) -> dict[str, nn.Module]:
+    """Return what becomes of the model for a client, by the paths of the programs."""
+    model, generator, chosen = kokoro.model, kokoro.model.decoder.generator, astuple(noise)
+    if contract.form == "ONNX":
+        return {SPEECH: TextToAudio(model, *chosen)}
+    if contract.form == "ExecuTorch":
+        return {PREDICTOR: DurationProgram(model), SYNTHESIZER: SynthesizerProgram(model, *chosen)}
+    if contract.client == "fluidaudio":
+        return {
+            fluid.ALBERT: seven_stages.AlbertStage(model),
+            fluid.POST_ALBERT: seven_stages.PostAlbertStage(model),
+            fluid.ALIGNMENT: seven_stages.SpreadStage(),
+            fluid.PROSODY: seven_stages.PitchStage(model),
+            fluid.NOISE: seven_stages.SourcesStage(generator, *chosen),
+            fluid.VOCODER: seven_stages.VocoderStage(model),
+            fluid.TAIL: seven_stages.TailStage(generator),
+        }
+    kinds: dict[str, nn.Module] = {
+        "duration": seven_stages.SizedDurations(model),
+        "f0ntrain": seven_stages.SizedPitch(model),
+        "decoder_pre": seven_stages.SizedTrunk(model),
+        "decoder_har": seven_stages.SizedGenerator(model.decoder),
     }
-    held = signatures(kokoro)
-    return {name: (module, held[name]) for name, module in modules.items()}
-
-
-def _sized(kokoro: Kokoro, room: Room) -> Stages:
-    """Return kokoro-coreml's stages in the sizes that are wanted."""
-    model, text = kokoro.model, kokoro.model.text_encoder.embedding.embedding_dim
-    if text > seven_stages.TEXT:
-        raise InputError(f"The text encoder gives {text} features, and kokoro-coreml has room for {seven_stages.TEXT}.")
-    held = kokoro_coreml_client.programs(model.decoder.generator.ups[0].in_channels)
-    kinds: dict[str, Any] = {
-        "duration": lambda: seven_stages.SizedDurations(model),
-        "f0ntrain": lambda: seven_stages.SizedPitch(model),
-        "decoder_pre": lambda: seven_stages.SizedTrunk(model),
-        "decoder_har": lambda: seven_stages.SizedGenerator(model.decoder),
-    }
-    made = {name: next(make for word, make in kinds.items() if word in name)() for name in room.programs}
-    return {name: (module, held[name]) for name, module in made.items()}
+    return {name: next(kinds[word] for word in kinds if word in name) for name in room.programs}
 
 
 def package(module: nn.Module, signature: Signature, ranges: Ranges, precise: bool, path: Path) -> None:

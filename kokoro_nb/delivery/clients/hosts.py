@@ -6,7 +6,6 @@ keeps the contract as it is written down, not that the client does.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 
 from kokoro_nb.delivery.clients import fluidaudio_client, kokoro_coreml_client
 from kokoro_nb.delivery.clients.client_contract import ClientContract
-from kokoro_nb.delivery.clients.client_folder import symbol_ids, voice_tables
+from kokoro_nb.delivery.clients.client_folder import vocabulary, voice_tables
 from kokoro_nb.delivery.clients.client_programs import Request, require_speakable
 from kokoro_nb.delivery.clients.known_clients import FRAMES, PREDICTOR, SYNTHESIZER, TOKENS, contract
 from kokoro_nb.delivery.clients.kokoro_coreml_client import hosted_har
@@ -66,16 +65,6 @@ class ClientHost:
         self.program = program or next(there, next(iter(contract.programs)))
         self._loaded: dict[str, Any] = {}
 
-    @cached_property
-    def vocab(self) -> dict[str, int]:
-        """Symbol -> id."""
-        return {symbol: numbers[0] for symbol, numbers in symbol_ids(self.folder).items()}
-
-    @cached_property
-    def voices(self) -> dict[str, np.ndarray]:
-        """Name or number -> rows, (rows, 256) float32."""
-        return voice_tables(self.folder, self.contract)
-
     def load(self, name: str) -> Any:
         """Return a program of the folder, loaded once."""
         if name not in self._loaded:
@@ -92,16 +81,18 @@ class ClientHost:
             If there is no such voice, the text is too long, or a program refuses what it is given.
         """
         require_speakable(self.contract, request)
-        ids = (0, *(self.vocab[symbol] for symbol in request.symbols if symbol in self.vocab), 0)
+        vocab = vocabulary(self.folder)
+        ids = (0, *(vocab[symbol] for symbol in request.symbols if symbol in vocab), 0)
         return self.speak(ids, self.row(request, len(ids) - 2), request.speed)
 
     def row(self, request: Request, count: int) -> np.ndarray:
         """Return the row of the voice that the client takes, (1, 256) float32, for `count` ids between the pads."""
-        name = request.voice if request.voice in self.voices else str(request.number)
-        if name not in self.voices:
+        voices = voice_tables(self.folder, self.contract)
+        name = request.voice if request.voice in voices else str(request.number)
+        if name not in voices:
             place = Path(self.contract.voices.path.format(voice=request.voice)).name
             raise InputError(f"There is no voice {place} in {self.folder}.")
-        rows = self.voices[name]
+        rows = voices[name]
         return rows[max(0, self.contract.row.of(count, len(request.symbols), len(rows)))][None]
 
     def speak(self, ids: Sequence[int], row: np.ndarray, speed: float = 1.0) -> ClientUtterance:
@@ -141,9 +132,9 @@ class ReactNativeHost(ClientHost):
     def utter(self, request: Request) -> ClientUtterance:
         """Speak one text: see `ClientHost.utter`; an unknown symbol is dropped, yet counted, and nothing is refused."""
         request = replace(request, symbols=request.symbols.strip())
-        least = self._least()
+        least, vocab = self._least(), vocabulary(self.folder)
         count = int(np.clip(len(request.symbols) + 2, least, TOKENS[1]))
-        known = [self.vocab[symbol] for symbol in request.symbols if symbol in self.vocab][: count - 2]
+        known = [vocab[symbol] for symbol in request.symbols if symbol in vocab][: count - 2]
         row = self.row(request, len(known))
         return self.speak((0, *known, 0), row, request.speed, len(request.symbols) + 2)
 
@@ -258,17 +249,13 @@ def fitted(durations: np.ndarray, least: int, most: int) -> np.ndarray:
     return rounded
 
 
-_HOSTS: dict[str, type[ClientHost]] = {
-    "react-native-executorch": ReactNativeHost,
-    "react-native-executorch-padded": ReactNativeHost,
-    "fluidaudio": FluidAudioHost,
-    "kokoro-coreml": KokoroCoreMlHost,
-}
+_HOSTS: dict[str, type[ClientHost]] = {"ONNX": OnnxHost, "ExecuTorch": ReactNativeHost, "Core ML": FluidAudioHost}
 
 
 def host(folder: str | Path, rules: ClientContract) -> ClientHost:
     """Return what speaks from a folder as a client does: see `ClientHost`."""
-    return _HOSTS.get(rules.client, OnnxHost)(folder, rules)
+    kind = KokoroCoreMlHost if rules.client == "kokoro-coreml" else _HOSTS[rules.form]
+    return kind(folder, rules)
 
 
 def imitate(client: str, folder: str | Path, requests: Sequence[Request]) -> list[np.ndarray]:

@@ -5,7 +5,7 @@ On other texts, speeds and styles, to level and phases, and with padding; those 
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from kokoro_nb.delivery.clients.programs import KINDS, METHOD, OnnxSession, PteP
 from kokoro_nb.errors import InputError, one_line
 from kokoro_nb.models.architecture import FRAMES_PER_SECOND, SAMPLES_PER_FRAME
 
+_P = TypeVar("_P", PteProgram, StageProgram)
 BINS, HOP, WINDOW = 11, 5, 20
 CHANNELS = 2 * BINS  # of `har`: magnitudes and phases
 LEAST = 100  # windows of noise, of which half have a phase of pi
@@ -222,13 +223,8 @@ def check_packages(root: Path, rules: ClientContract, seen: Deviations) -> None:
     there = [name for name in rules.programs if (root / name).is_dir()]
     if rules.alternatives and there:
         _check_sizes(root, seen)
-    for name in there:
+    for name, stage in _opened(root, rules, StageProgram, "a Core ML program", seen).items():
         inputs, outputs = rules.programs[name]
-        try:
-            stage = StageProgram(root / name)
-        except InputError as error:
-            seen.require(False, "program unreadable", name, "a Core ML program", one_line(error))
-            continue
         declared = {feature.name: feature.type.multiArrayType for feature in stage.description.input}
         given = {feature.name for feature in stage.description.output}
         told, masked = ", ".join(declared), "mask" in {rule.name for rule in inputs}
@@ -248,6 +244,18 @@ def check_packages(root: Path, rules: ClientContract, seen: Deviations) -> None:
     said = check_behaviour(speaker, there[0], there[-1], seen)
     if said is not None:
         check_stages(speaker, said, seen)
+
+
+def _opened(root: Path, rules: ClientContract, kind: type[_P], what: str, seen: Deviations) -> dict[str, _P]:
+    """Return the programs that are there and can be read, by name, and note the others."""
+    found = {}
+    for name in rules.programs:
+        if (root / name).exists():
+            try:
+                found[name] = kind(root / name)
+            except InputError as error:
+                seen.require(False, "program unreadable", name, what, one_line(error))
+    return found
 
 
 def _names(rules: tuple[TensorRule, ...]) -> str:
@@ -285,18 +293,11 @@ def _check_input(name: str, rule: TensorRule, declared: Any, rules: ClientContra
 
 def check_pair(root: Path, rules: ClientContract, seen: Deviations) -> None:
     """Note what deviates in the programs of a folder: in what they tell, and in what they do."""
-    loaded: dict[str, PteProgram] = {}
-    for name, signature in rules.programs.items():
-        if not (root / name).is_file():
-            continue  # named already
-        try:
-            loaded[name] = PteProgram(root / name)
-        except InputError as error:
-            seen.require(False, "program unreadable", name, "an ExecuTorch program", one_line(error))
-            continue
-        schema = loaded[name].schema()
+    loaded = _opened(root, rules, PteProgram, "an ExecuTorch program", seen)
+    for name, program in loaded.items():
+        schema = program.schema()
         if seen.require(schema is not None, "schema missing", name, f"a constant method {METHOD}", "none"):
-            for rule, expected, found in schema_faults(schema, signature, rules):
+            for rule, expected, found in schema_faults(schema, rules.programs[name], rules):
                 seen.require(False, rule, f"{name} {METHOD}", expected, found)
     if len(loaded) == len(rules.programs):
         _check_speech(root, rules, seen)

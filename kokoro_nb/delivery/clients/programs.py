@@ -132,7 +132,6 @@ class StageProgram:
 
 
 METHOD = "get_model_schema"
-Reference = tuple[str, int, int]  # input or output, number of the tensor, number of the axis
 
 
 def model_schema(signature: Signature, ranges: Ranges) -> dict[str, Any]:
@@ -158,32 +157,24 @@ def _tensor(rule: TensorRule, ranges: Ranges) -> dict[str, Any]:
     return {"kind": "Tensor", "dtype": rule.dtype, "shape": shape}
 
 
-def _axes(signature: Signature) -> dict[str, list[Reference]]:
-    """Return where each axis that the text decides stands."""
-    found: dict[str, list[Reference]] = {}
+def _axes(signature: Signature) -> dict[str, list[dict[str, Any]]]:
+    """Return where each axis that the text decides stands: on which side, in which tensor, at which place."""
+    found: dict[str, list[dict[str, Any]]] = {}
     for side, rules in zip(("input", "output"), signature, strict=True):
         for number, rule in enumerate(rules):
             for place, axis in enumerate(rule.shape):
                 if isinstance(axis, str):
-                    found.setdefault(axis, []).append((side, number, place))
+                    found.setdefault(axis, []).append({"paramSide": side, "tensorIdx": number, "dimIdx": place})
     return found
 
 
 def _constraints(signature: Signature) -> list[dict[str, Any]]:
     axes = _axes(signature)
-    made: list[dict[str, Any]] = [
-        {"kind": "equality", "dims": [_reference(*place) for place in places]}
-        for places in axes.values()
-        if len(places) > 1
-    ]
+    made: list[dict[str, Any]] = [{"kind": "equality", "dims": each} for each in axes.values() if len(each) > 1]
     if "samples" in axes:
-        sizes = {"dimLhs": _reference(*axes["samples"][0]), "dimRhs": _reference(*axes["frames"][0])}
+        sizes = {"dimLhs": axes["samples"][0], "dimRhs": axes["frames"][0]}
         made.append({"kind": "linear", **sizes, "coefficients": [SAMPLES_PER_FRAME, 0]})
     return made
-
-
-def _reference(side: str, tensor: int, axis: int) -> dict[str, Any]:
-    return {"paramSide": side, "tensorIdx": tensor, "dimIdx": axis}
 
 
 def schema_faults(schema: Any, signature: Signature, contract: ClientContract) -> Iterator[tuple[str, str, str]]:
@@ -206,7 +197,7 @@ def schema_faults(schema: Any, signature: Signature, contract: ClientContract) -
     ranges = dict(contract.ranges)
     for axis, (first, *_) in axes.items():
         with suppress(LookupError, TypeError):  # which is named below
-            side, tensor, place = first
+            side, tensor, place = first.values()
             least, most, step = map(forward[f"{side}s"][tensor]["shape"][place]["range"].get, ("min", "max", "step"))
             if least > ranges[axis][0] or most < ranges[axis][1]:
                 yield "schema range", "{} {} to {}".format(axis, *ranges[axis]), f"{least} to {most}"

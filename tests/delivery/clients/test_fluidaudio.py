@@ -162,5 +162,5 @@ def test_a_delivery_says_what_pytorch_says(voiced, tmp_path):
         shutil.rmtree(broken / name)
         with patched(voiced.model, patches):
             stage = module(voiced.model.decoder.generator).eval()  # whose STFT is another one outside
-            package(stage, signatures(voiced)[name], RULES.ranges, True, broken / name)
+            package(stage, signatures(voiced, RULES)[name], RULES.ranges, True, broken / name)
         assert rule in [one.rule for one in check_delivery(broken, "fluidaudio").deviations]
