@@ -72,10 +72,5 @@ def _speak(
     program, made = runtime.load(artifact), []
     for case, inputs in zip(cases, given, strict=True):
         (audio,) = program.run(inputs).values()
-        made.append(valid(audio, case))
+        made.append(audio.reshape(-1)[: SAMPLES_PER_FRAME * case.frames].astype(np.float32))
     return Speaker(name, tuple(made))
-
-
-def valid(audio: np.ndarray, case: Case) -> np.ndarray:
-    """Return the utterance's own samples, (600 * frames,) float32, out of a buffer with room for more."""
-    return audio.reshape(-1)[: SAMPLES_PER_FRAME * case.frames].astype(np.float32)

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from kokoro_nb.backends import backend
-from kokoro_nb.backends.base import META, TAPS, Artifact, Backend, Failure
+from kokoro_nb.backends.base import META, TAPS, Artifact, Backend, Failure, RungError
 from kokoro_nb.backends.exported import export_program, output_specs
 from kokoro_nb.cache_keys import cache_key
 from kokoro_nb.delivery.any_length import BOUNDED, HOST, Stage, open_part, open_stages, second_stage, takes_any_length
 from kokoro_nb.delivery.contract import FILE, SCHEMA, Contract, Part, is_whole, write_contract
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.architecture import MAX_PHONEMES, SAMPLE_RATE, SAMPLES_PER_FRAME, STYLE
+from kokoro_nb.models.architecture import FRAMES_PER_SECOND, MAX_PHONEMES, SAMPLE_RATE, SAMPLES_PER_FRAME, STYLE
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import EXPORT_PATCHES, FAST_PATCHES, patched
 from kokoro_nb.models.phonemes import G2P
@@ -27,15 +27,6 @@ from kokoro_nb.storage import atomic, cache_dir, require_own
 
 SECONDS = (3.0, 10.0, 45.0)
 TOKENS = 256
-FRAME_RATE = SAMPLE_RATE // SAMPLES_PER_FRAME  # 40 per second
-
-
-class PartNotExportedError(InputError):
-    """One of the programs of a delivery cannot be exported; `failure` is the record of it."""
-
-    def __init__(self, part: str, failure: Failure) -> None:
-        super().__init__(f"The program '{part}' cannot be exported: {failure}.")
-        self.failure = failure
 
 
 @dataclass(frozen=True)
@@ -82,12 +73,12 @@ class Delivery:
         """Name and frames of each bucket, smallest first; none where any length is taken."""
         if self.any_length:
             return {}
-        return {f"{each:g}s": round(each * FRAME_RATE) for each in sorted(set(self.seconds))}
+        return {f"{each:g}s": round(each * FRAMES_PER_SECOND) for each in sorted(set(self.seconds))}
 
     @property
     def most_frames(self) -> int:
         """The most that a decoder of any length takes; 0 without a limit, or where `any_length` is not wanted."""
-        return round(max(self.seconds) * FRAME_RATE) if self.any_length and self.backend == BOUNDED else 0
+        return round(max(self.seconds) * FRAMES_PER_SECOND) if self.any_length and self.backend == BOUNDED else 0
 
     def runtime(self, part: str) -> Backend:
         """Return the backend of a part."""
@@ -132,18 +123,8 @@ def deliver(kokoro: Kokoro, request: Delivery, folder: str | Path) -> Contract:
         for voice, table in tables.items():
             np.save(draft / files[voice], table)
         tokens = MAX_PHONEMES + 2 if request.any_length else request.tokens
-        contract = Contract(
-            kokoro.weights.label,
-            tokens,
-            request.buckets,
-            SAMPLE_RATE,
-            SAMPLES_PER_FRAME,
-            request.g2p,
-            dict(kokoro.model.vocab),
-            files,
-            parts,
-            most_frames=request.most_frames,
-        )
+        sizes, vocab = (tokens, request.buckets, SAMPLE_RATE, SAMPLES_PER_FRAME), dict(kokoro.model.vocab)
+        contract = Contract(kokoro.weights.label, *sizes, request.g2p, vocab, files, parts, {}, request.most_frames)
         write_contract(draft, contract)
     return contract
 
@@ -169,8 +150,10 @@ def delivered_folder(kokoro: Kokoro, request: Delivery) -> Path:
 
 
 def _check(request: Delivery) -> None:
-    if not request.seconds or not all(2 / FRAME_RATE <= each < float("inf") for each in request.seconds):
-        raise InputError(f"Buckets of {list(request.seconds)} s; give one or more of at least {2 / FRAME_RATE} s each.")
+    if not request.seconds or not all(2 / FRAMES_PER_SECOND <= each < float("inf") for each in request.seconds):
+        raise InputError(
+            f"Buckets of {list(request.seconds)} s; give one or more of at least {2 / FRAMES_PER_SECOND} s each."
+        )
     if not 3 <= request.tokens <= MAX_PHONEMES + 2:
         raise InputError(f"Room for {request.tokens} tokens; give 3 to {MAX_PHONEMES + 2}.")
     host = request.host or request.backend
@@ -205,17 +188,21 @@ def _part(request: Delivery, part: str, module: torch.nn.Module, inputs: dict[st
     """Export a program into `folder`; return the contract's entry."""
     runtime = request.runtime(part)
     if request.any_length:
-        made = open_part(part, module, inputs, folder, runtime.name, request.most_frames)
-        if isinstance(made, Failure):
-            raise PartNotExportedError(part, made)
-        return made
+        try:
+            return open_part(part, module, inputs, folder, runtime.name, request.most_frames)
+        except RungError as error:
+            raise _refused(part, error.failure(runtime.name)) from error
     exported = export_program(module, inputs)
     if isinstance(exported, Failure):
-        raise PartNotExportedError(part, exported)
+        raise _refused(part, exported)
     artifact = runtime.export(exported, inputs)
     if isinstance(artifact, Failure):
-        raise PartNotExportedError(part, artifact)
+        raise _refused(part, artifact)
     return Part(runtime.name, _copy(artifact, part, folder), exported.inputs, output_specs(exported))
+
+
+def _refused(part: str, failure: Failure) -> InputError:
+    return InputError(f"The program '{part}' cannot be exported: {failure}.")
 
 
 def _copy(artifact: Artifact, part: str, folder: Path) -> str:

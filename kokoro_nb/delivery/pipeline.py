@@ -112,7 +112,8 @@ class TwoStages:
 
     def __init__(self, folder: str | Path):
         self.folder, self.contract = Path(folder), read_contract(folder)
-        absent = [reason for name in self.contract.backends if (reason := backend(name).executes())]
+        wanted = {part.backend: backend(part.backend) for part in self.contract.parts.values()}
+        absent = [reason for one in wanted.values() if (reason := one.executes())]
         if absent:
             raise InputError(absent[0])
         self._loaded: dict[str, Program] = {}
@@ -219,12 +220,8 @@ class TwoStages:
         made = self.run("duration", given)
         durations = made["pred_dur"][0, :count]
         token = np.repeat(np.arange(count), durations)
-        return {
-            "durations": durations,
-            "en": made["d"][:, token].transpose(0, 2, 1),
-            "asr": made["t_en"][:, :, token],
-            "ref_s": ref_s,
-        }
+        en, asr = made["d"][:, token].transpose(0, 2, 1), made["t_en"][:, :, token]
+        return {"durations": durations, "en": en, "asr": asr, "ref_s": ref_s}
 
     def decode(self, features: dict[str, np.ndarray], noise: Callable[[int], np.ndarray]) -> np.ndarray:
         """Run the second stage, in the smallest bucket that has room, and cut the audio to its length.

@@ -1,8 +1,7 @@
 """All measures of one signal against another in one table, and the fundamental frequency by which they differ."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -79,14 +78,8 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         rows = [
-            {
-                "metric": metric.name,
-                "value": _shown(metric),
-                "unit": metric.unit,
-                "better": metric.better,
-                "note": metric.note,
-            }
-            for metric in self.values
+            {"metric": one.name, "value": _shown(one), "unit": one.unit, "better": one.better, "note": one.note}
+            for one in self.values
         ]
         return table(rows, f"{self.candidate} against {self.reference}")._repr_html_()
 
@@ -117,48 +110,38 @@ def compare_audio(
         If either is no signal, or their lengths differ.
     """
     first, second = as_pair(reference, candidate)
-    measured, details = _measure(first, second, sr)
     reason = why_undefined(first, second, names)
     rows = [Metric(FINITE, 100 * waveform.finite_fraction(second), "%", "higher", "of the candidate's samples")]
-    for name, (value, unit, better) in measured.items():
-        note = reason or _UNDEFINED.get(name, "") if math.isnan(value) else details.get(name, "")
-        rows.append(Metric(name, value, unit, better, note))
+    for metric in _measured(first, second, sr):
+        note = reason or _UNDEFINED.get(metric.name, "") if math.isnan(metric.value) else metric.note
+        rows.append(replace(metric, note=note))
     return Comparison(*names, tuple(rows))
 
 
-def _measure(
-    first: Signal, second: Signal, sr: int
-) -> tuple[Mapping[str, tuple[float, str, Better]], Mapping[str, str]]:
-    """Return value, unit and direction by metric, and the notes of those that are defined."""
+def _measured(first: Signal, second: Signal, sr: int) -> tuple[Metric, ...]:
+    """Return every metric but the finite fraction, with the note that holds where it is defined."""
     bands = spectrum.band_energy_ratio_db(first, second, sr)
-    defined = ~np.isnan(bands)
-    worst = int(np.argmax(np.where(defined, np.abs(bands), -1.0)))
+    worst = int(np.argmax(np.where(np.isnan(bands), -1.0, np.abs(bands))))
     low, high = spectrum.BANDS[worst]
-    stft = spectrum.multi_resolution_stft_distance(first, second)
-    f0 = compare_f0(first, second, sr)
+    convergence, magnitude = spectrum.multi_resolution_stft_distance(first, second)
+    cents, disagreement, both = compare_f0(first, second, sr)
     max_lag = min(round(MAX_LAG_SECONDS * sr), len(first) - 1)
-    measured: dict[str, tuple[float, str, Better]] = {
-        "RMS ratio": (waveform.rms_ratio_db(first, second), "dB", "close to 0"),
-        "SNR": (waveform.snr_db(first, second), "dB", "higher"),
-        "maximum error": (waveform.max_error_of_peak(first, second), "of the reference's peak", "lower"),
-        "correlation": (waveform.correlation(first, second), "", "close to 1"),
-        "lag": (waveform.lag(first, second, max_lag), "samples", "close to 0"),
-        "largest band-energy ratio": (float(bands[worst]), "dB", "close to 0"),
-        "log-spectral distance": (spectrum.log_spectral_distance(first, second), "dB", "lower"),
-        "spectral convergence": (stft.spectral_convergence, "", "lower"),
-        "log-magnitude distance": (stft.log_magnitude, "Np", "lower"),
-        "multi-resolution STFT distance": (stft.total, "", "lower"),
-        "mel-cepstral distance": (spectrum.mel_cepstral_distance(first, second, sr), "dB", "lower"),
-        "F0 deviation": (f0.median_cents, "cents", "lower"),
-        "voicing disagreement": (100 * f0.voicing_disagreement, "% of frames", "lower"),
-    }
-    details = {
-        "lag": f"within {max_lag} samples; positive: the candidate is late",
-        "largest band-energy ratio": f"{low}-{high} Hz",
-        "multi-resolution STFT distance": "the sum of the two above",
-        "F0 deviation": f"median over {f0.voiced_in_both} frames voiced in both",
-    }
-    return measured, details
+    late, cepstral = waveform.lag(first, second, max_lag), spectrum.mel_cepstral_distance(first, second, sr)
+    return (
+        Metric("RMS ratio", waveform.rms_ratio_db(first, second), "dB", "close to 0"),
+        Metric("SNR", waveform.snr_db(first, second), "dB", "higher"),
+        Metric("maximum error", waveform.max_error_of_peak(first, second), "of the reference's peak", "lower"),
+        Metric("correlation", waveform.correlation(first, second), "", "close to 1"),
+        Metric("lag", late, "samples", "close to 0", f"within {max_lag} samples; positive: the candidate is late"),
+        Metric("largest band-energy ratio", float(bands[worst]), "dB", "close to 0", f"{low}-{high} Hz"),
+        Metric("log-spectral distance", spectrum.log_spectral_distance(first, second), "dB", "lower"),
+        Metric("spectral convergence", convergence, "", "lower"),
+        Metric("log-magnitude distance", magnitude, "Np", "lower"),
+        Metric("multi-resolution STFT distance", convergence + magnitude, "", "lower", "the sum of the two above"),
+        Metric("mel-cepstral distance", cepstral, "dB", "lower"),
+        Metric("F0 deviation", cents, "cents", "lower", f"median over {both} frames voiced in both"),
+        Metric("voicing disagreement", 100 * disagreement, "% of frames", "lower"),
+    )
 
 
 def _shown(metric: Metric) -> float | str | Fragment:
@@ -171,47 +154,9 @@ def _shown(metric: Metric) -> float | str | Fragment:
     return Fragment(f'<strong class="knb-nonfinite">{text}</strong>', text)
 
 
-@dataclass(frozen=True)
-class F0Contour:
-    """Fundamental frequency over time.
-
-    Attributes
-    ----------
-    times : numpy.ndarray, shape (frames,), float64
-        Centre of each frame in seconds.
-    f0 : numpy.ndarray, shape (frames,), float64
-        Hz; NaN where the frame is unvoiced, and only there.
-    """
-
-    times: NDArray[np.float64]
-    f0: NDArray[np.float64]
-
-    @property
-    def voiced(self) -> NDArray[np.bool_]:
-        """Which frames are voiced, shape (frames,)."""
-        return ~np.isnan(self.f0)
-
-
-@dataclass(frozen=True)
-class F0Difference:
-    """How far one contour strays from another.
-
-    Attributes
-    ----------
-    median_cents : float
-        Median of ``|1200 log2(candidate / reference)|`` over the frames that are voiced in both, in cents.
-    voicing_disagreement : float
-        Fraction of frames that are voiced in one and not in the other.
-    voiced_in_both : int
-        Number of frames behind `median_cents`; with none of them it is NaN.
-    """
-
-    median_cents: float
-    voicing_disagreement: float
-    voiced_in_both: int
-
-
-def f0_contour(y: Signal, sr: int, voicing: float = 0.05, gate_db: float = -50.0) -> F0Contour:
+def f0_contour(
+    y: Signal, sr: int, voicing: float = 0.05, gate_db: float = -50.0
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the fundamental frequency of `y`, within `RANGE`, by probabilistic YIN (Mauch and Dixon, 2014).
 
     A frame is voiced where pYIN's path says so, and its probability of voicing reaches `voicing`, and its RMS comes
@@ -231,8 +176,10 @@ def f0_contour(y: Signal, sr: int, voicing: float = 0.05, gate_db: float = -50.0
 
     Returns
     -------
-    F0Contour
-        With ``1 + n // 300`` frames; frame ``t`` is centred at sample ``300 * t``.
+    numpy.ndarray, shape (1 + n // 300,), float64
+        Centre of each frame in seconds; frame ``t`` is centred at sample ``300 * t``.
+    numpy.ndarray, shape (1 + n // 300,), float64
+        Hz; NaN where the frame is unvoiced, and only there.
 
     Raises
     ------
@@ -248,23 +195,34 @@ def f0_contour(y: Signal, sr: int, voicing: float = 0.05, gate_db: float = -50.0
     f0, flag, probability = librosa.pyin(samples, fmin=low, fmax=high, sr=sr, frame_length=FRAME, hop_length=HOP)
     level = librosa.feature.rms(y=samples, frame_length=FRAME, hop_length=HOP)[0]
     voiced = flag & (probability >= voicing) & (level >= level.max() * 10 ** (gate_db / 20))
-    times = librosa.times_like(f0, sr=sr, hop_length=HOP)
-    return F0Contour(times, np.where(voiced, f0, np.nan))
+    return librosa.times_like(f0, sr=sr, hop_length=HOP), np.where(voiced, f0, np.nan)
 
 
-def f0_difference(reference: F0Contour, candidate: F0Contour) -> F0Difference:
-    """Compare two contours of the same frames, frame by frame."""
-    both = reference.voiced & candidate.voiced
-    cents = 1200 * np.log2(candidate.f0[both] / reference.f0[both])
-    return F0Difference(
-        median_cents=float(np.median(np.abs(cents))) if both.any() else math.nan,
-        voicing_disagreement=float(np.mean(reference.voiced != candidate.voiced)),
-        voiced_in_both=int(both.sum()),
-    )
+def f0_difference(reference: NDArray[np.float64], candidate: NDArray[np.float64]) -> tuple[float, float, int]:
+    """Compare the frequencies of two contours of the same frames, frame by frame.
+
+    Parameters
+    ----------
+    reference, candidate : numpy.ndarray, shape (frames,), float64
+        Hz; NaN where the frame is unvoiced.
+
+    Returns
+    -------
+    float
+        Median of ``|1200 log2(candidate / reference)|`` over the frames that are voiced in both, in cents.
+    float
+        Fraction of frames that are voiced in one and not in the other.
+    int
+        Number of frames behind the median; with none of them it is NaN.
+    """
+    cents = np.abs(1200 * np.log2(candidate / reference))
+    both = int(np.isfinite(cents).sum())
+    disagreement = float(np.mean(np.isnan(reference) != np.isnan(candidate)))
+    return float(np.nanmedian(cents)) if both else math.nan, disagreement, both
 
 
-def compare_f0(reference: Signal, candidate: Signal, sr: int) -> F0Difference:
-    """Compare the contours of two signals of shape (n,) at `sr` Hz; NaN if either is not finite.
+def compare_f0(reference: Signal, candidate: Signal, sr: int) -> tuple[float, float, int]:
+    """Compare the contours of two signals of shape (n,) at `sr` Hz as `f0_difference` does; NaN if one is not finite.
 
     Raises
     ------
@@ -273,5 +231,5 @@ def compare_f0(reference: Signal, candidate: Signal, sr: int) -> F0Difference:
     """
     first, second = as_pair(reference, candidate)
     if not (np.isfinite(first).all() and np.isfinite(second).all()):
-        return F0Difference(math.nan, math.nan, 0)
-    return f0_difference(f0_contour(first, sr), f0_contour(second, sr))
+        return math.nan, math.nan, 0
+    return f0_difference(f0_contour(first, sr)[1], f0_contour(second, sr)[1])

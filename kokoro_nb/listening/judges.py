@@ -142,6 +142,8 @@ def perceived_quality(reference: Signal, candidate: Signal, sr: int) -> Perceive
     InputError
         If either is no signal, or their lengths differ.
     """
+    from pystoi import stoi
+
     first, second = as_pair(reference, candidate)
     short = f"it is shorter than {SHORTEST:g} s" if first.size < SHORTEST * sr else ""
     reason = short or why_undefined(first, second, ("the reference", "the candidate"))
@@ -150,7 +152,7 @@ def perceived_quality(reference: Signal, candidate: Signal, sr: int) -> Perceive
     found = lag(first, second, min(round(STEP * sr), first.size - 1))
     late = 0 if np.isnan(found) else round(found)
     first, second = (first[: first.size - late], second[late:]) if late >= 0 else (first[-late:], second[:late])
-    return PerceivedQuality(_pesq(first, second, sr), _stoi(first, second, sr), late)
+    return PerceivedQuality(_pesq(first, second, sr), float(stoi(first, second, sr)), late)
 
 
 def _pesq(reference: Signal, candidate: Signal, sr: int) -> float:
@@ -160,12 +162,6 @@ def _pesq(reference: Signal, candidate: Signal, sr: int) -> float:
         return float(pesq(RATE, _resampled(reference, sr), _resampled(candidate, sr), "wb"))
     except NoUtterancesError:
         return float("nan")
-
-
-def _stoi(reference: Signal, candidate: Signal, sr: int) -> float:
-    from pystoi import stoi
-
-    return float(stoi(reference, candidate, sr))
 
 
 def _resampled(y: Signal, sr: int) -> np.ndarray:

@@ -9,7 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from kokoro_nb.errors import InputError, undocumented
+from kokoro_nb.errors import InputError, one_line, undocumented
 from kokoro_nb.storage import file_digest, read_json
 
 SEEN_IN = {"openai-whisper": ("20250625", "20250625")}  # where it downloads from, which is not documented
@@ -37,11 +37,10 @@ NAMES = (  # in this order
     (r"^encoder\.layer_norm\b", "encoder.ln_post"),
     (r"^decoder\.layer_norm\b", "decoder.ln"),
     (r"\.layers\.", ".blocks."),
-    (r"\.self_attn_layer_norm\.", ".attn_ln."),
-    (r"\.encoder_attn_layer_norm\.", ".cross_attn_ln."),
+    (r"\.self_attn", ".attn"),
+    (r"\.encoder_attn", ".cross_attn"),
+    (r"attn_layer_norm\.", "attn_ln."),
     (r"\.final_layer_norm\.", ".mlp_ln."),
-    (r"\.self_attn\.", ".attn."),
-    (r"\.encoder_attn\.", ".cross_attn."),
     (r"\.q_proj\.", ".query."),
     (r"\.k_proj\.", ".key."),
     (r"\.v_proj\.", ".value."),
@@ -151,16 +150,24 @@ def _load_checkpoint(path: Path) -> Any:
 
 
 def _read_checkpoint(path: Path) -> dict[str, Any]:
-    import torch
-
-    try:
-        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises unpickling, zip, runtime and end-of-file errors alike
-        first = str(error).strip().partition("\n")[0]
-        raise InputError(f"{path} cannot be read as a file of tensors ({first}); give a whisper checkpoint.") from error
+    checkpoint = _opened(path)
     if not isinstance(checkpoint, dict) or not {"dims", "model_state_dict"} <= set(checkpoint):
         raise InputError(f"{path} is no whisper checkpoint: it has no 'dims' and 'model_state_dict'.")
     return checkpoint
+
+
+def _opened(path: Path) -> Any:
+    import torch
+    from safetensors.torch import load_file
+
+    try:
+        whole = path.suffix == ".safetensors"
+        return load_file(path) if whole else torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError as error:
+        raise InputError(f"There is no file {path}, which the index names; copy the whole folder.") from error
+    except Exception as error:  # torch and safetensors raise unpickling, zip, runtime and end-of-file errors alike
+        said = f"{path} cannot be read as a file of tensors ({one_line(error)})"
+        raise InputError(f"{said}; give a whisper checkpoint, or copy the model again.") from error
 
 
 def _check_dims(path: Path, dims: Any, state: Any) -> None:
@@ -231,32 +238,21 @@ def _renamed(name: str) -> str:
 
 
 def _tensors(folder: Path) -> dict[str, Any]:
-    for file in FILES:
-        if (folder / INDEX.format(file)).is_file():
-            index = read_json(folder / INDEX.format(file), "index of weights")
-            parts = index.get("weight_map") if isinstance(index, dict) else None
-            if not isinstance(parts, dict) or not all(isinstance(part, str) for part in parts.values()):
-                raise InputError(f"{folder / INDEX.format(file)} is no index of weights; copy it again.")
-            return {
-                name: tensor for part in sorted(set(parts.values())) for name, tensor in _read(folder, part).items()
-            }
-        if (folder / file).is_file():
-            return _read(folder, file)
-    return {}
+    file = next(file for file in FILES if any((folder / form.format(file)).is_file() for form in ("{}", INDEX)))
+    path, parts = folder / INDEX.format(file), [file]
+    if path.is_file():
+        try:
+            parts = sorted(map(str, {*read_json(path, "index of weights")["weight_map"].values()}))
+        except (TypeError, KeyError, AttributeError) as error:
+            raise InputError(f"{path} is no index of weights; copy it again.") from error
+    return {name: tensor for part in parts for name, tensor in _read(folder, part).items()}
 
 
 def _read(folder: Path, file: str) -> dict[str, Any]:
     import torch
-    from safetensors.torch import load_file
 
     path = folder / Path(file).name  # a part lies beside its index
-    try:
-        whole = path.suffix == ".safetensors"
-        found = load_file(path) if whole else torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError as error:
-        raise InputError(f"There is no file {path}, which the index names; copy the whole folder.") from error
-    except Exception as error:  # torch and safetensors raise errors of many kinds for damaged files
-        raise InputError(f"{path} is no whole file of tensors ({type(error).__name__}); copy it again.") from error
+    found = _opened(path)
     if not isinstance(found, dict) or not all(isinstance(one, torch.Tensor) for one in found.values()):
         raise InputError(f"{path} holds more than tensors by name; give the model's own weights.")
     return found

@@ -213,34 +213,12 @@ def log_spectral_distance(
     return float(np.mean(np.sqrt(np.mean(gap**2, axis=0))))
 
 
-@dataclass(frozen=True)
-class StftDistance:
-    """Distance of two signals over several STFT resolutions, each figure the mean over them.
-
-    Attributes
-    ----------
-    spectral_convergence : float
-        ``||S_ref - S_cand|| / ||S_ref||`` of the magnitudes, Frobenius norm; 1 for a silent candidate.
-    log_magnitude : float
-        Mean of ``|ln S_ref - ln S_cand|``, in nepers.
-    """
-
-    spectral_convergence: float
-    log_magnitude: float
-
-    @property
-    def total(self) -> float:
-        """The sum of both, the auxiliary loss of Parallel WaveGAN."""
-        return self.spectral_convergence + self.log_magnitude
-
-
 def multi_resolution_stft_distance(
-    reference: Signal,
-    candidate: Signal,
-    floor_db: float = -80.0,
-    resolutions: Sequence[tuple[int, int, int]] = RESOLUTIONS,
-) -> StftDistance:
-    """Return the multi-resolution STFT distance of Yamamoto, Song and Kim (2020, Parallel WaveGAN, equations 6 to 9).
+    reference: Signal, candidate: Signal, floor_db: float = -80.0
+) -> tuple[float, float]:
+    """Return the two terms of the multi-resolution STFT distance, each the mean over `RESOLUTIONS`.
+
+    Their sum is the auxiliary loss of Parallel WaveGAN (Yamamoto, Song and Kim 2020, equations 6 to 9).
 
     Parameters
     ----------
@@ -248,25 +226,26 @@ def multi_resolution_stft_distance(
         Samples, full scale 1.
     floor_db : float
         Floor of the log magnitudes in dB re the reference's largest one, at each resolution.
-    resolutions : sequence of (int, int, int)
-        FFT size, hop and window length in samples.
 
     Returns
     -------
-    StftDistance
-        NaN if either signal is not finite. Against a silent reference the log magnitude is NaN and the convergence
-        infinite, or NaN too where the candidate is silent.
+    float
+        Spectral convergence: ``||S_ref - S_cand|| / ||S_ref||`` of the magnitudes, Frobenius norm; 1 for a silent
+        candidate.
+    float
+        Log magnitude: the mean of ``|ln S_ref - ln S_cand|``, in nepers. Both are NaN if either signal is not finite.
+        Against a silent reference this is NaN and the convergence infinite, or NaN too where the candidate is silent.
     """
     first, second = as_pair(reference, candidate)
     convergence, magnitude = [], []
-    for n_fft, hop_length, win_length in resolutions:
+    for n_fft, hop_length, win_length in RESOLUTIONS:
         below = power_spectrogram(first, n_fft, hop_length, win_length)
         above = power_spectrogram(second, n_fft, hop_length, win_length)
         gap = floored_db(below, below.max(), floor_db) - floored_db(above, below.max(), floor_db)
         with np.errstate(invalid="ignore", divide="ignore"):
             convergence.append(np.linalg.norm(np.sqrt(below) - np.sqrt(above)) / np.linalg.norm(np.sqrt(below)))
         magnitude.append(np.mean(np.abs(gap)) * math.log(10) / 20)
-    return StftDistance(float(np.mean(convergence)), float(np.mean(magnitude)))
+    return float(np.mean(convergence)), float(np.mean(magnitude))
 
 
 def mel_cepstral_distance(

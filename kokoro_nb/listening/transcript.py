@@ -70,14 +70,11 @@ def doubts(transcript: Transcript) -> tuple[str, ...]:
         return ("no words were heard",)
     silence, confidence, ratio = transcript.no_speech_prob, transcript.avg_logprob, transcript.compression_ratio
     # a NaN passes none of these, and so is doubted
+    repeats = f"most {COMPRESSION_RATIO}: it repeats itself"
     checks = (
         (silence <= NO_SPEECH_PROB, f"probability of no speech is {silence:.3g}", f"most {NO_SPEECH_PROB}"),
         (confidence >= AVG_LOGPROB, f"mean log probability is {confidence:.3g}", f"least {AVG_LOGPROB}"),
-        (
-            ratio <= COMPRESSION_RATIO,
-            f"compression ratio is {ratio:.3g}",
-            f"most {COMPRESSION_RATIO}: it repeats itself",
-        ),
+        (ratio <= COMPRESSION_RATIO, f"compression ratio is {ratio:.3g}", repeats),
     )
     return tuple(f"the {found}, and must be at {limit}" for passed, found, limit in checks if not passed)
 
@@ -136,54 +133,14 @@ def transcribe(model: Any, y: Signal, sr: int, words: bool = False) -> Transcrip
     segments = [segment for segment in heard["segments"] if segment["text"].strip()]
     if not segments:
         return Transcript("", math.nan, math.nan, math.nan)
-    return Transcript(
-        text=heard["text"].strip(),
-        avg_logprob=float(np.min([segment["avg_logprob"] for segment in segments])),
-        no_speech_prob=float(np.max([segment["no_speech_prob"] for segment in segments])),
-        compression_ratio=float(np.max([segment["compression_ratio"] for segment in segments])),
-        words=tuple(
-            Word(word["word"].strip(), float(word["start"]), float(word["end"]), float(word["probability"]))
-            for segment in segments
-            for word in segment.get("words", ())
-        ),
+    worst = {"avg_logprob": np.min, "no_speech_prob": np.max, "compression_ratio": np.max}
+    figures = {name: float(of([segment[name] for segment in segments])) for name, of in worst.items()}
+    said = tuple(
+        Word(word["word"].strip(), float(word["start"]), float(word["end"]), float(word["probability"]))
+        for segment in segments
+        for word in segment.get("words", ())
     )
-
-
-def word_error_rate(reference: str, heard: str | Transcript) -> float:
-    """Return the word error rate of what was heard, after whisper's English text normaliser.
-
-    Without the normaliser "two" and "2" would count as an error.
-
-    Parameters
-    ----------
-    reference : str
-        The text that was spoken.
-    heard : str or Transcript
-        A transcript that `is_speech` rejects does not score: NaN.
-
-    Returns
-    -------
-    float
-        Substitutions, deletions and insertions over the words of the reference; it may exceed 1.
-
-    Raises
-    ------
-    InputError
-        If no word is left of the reference.
-
-    >>> word_error_rate("Mister Smith has two cats.", "Mr. Smith has 2 hats")
-    0.2
-    """
-    import jiwer
-
-    spoken = normalise(reference)
-    if not any(character.isalnum() for character in spoken):
-        raise InputError(f"There is no word in the reference {reference!r}; give the text that was spoken.")
-    if isinstance(heard, Transcript):
-        if not is_speech(heard):
-            return math.nan
-        heard = heard.text
-    return float(jiwer.wer(spoken, normalise(heard)))
+    return Transcript(heard["text"].strip(), **figures, words=said)
 
 
 def normalise(text: str) -> str:

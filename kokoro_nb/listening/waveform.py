@@ -120,8 +120,8 @@ def rms_ratio_db(reference: Signal, candidate: Signal) -> float:
 
     Against a silent reference it is infinite, and NaN where both are silent or either is not finite.
     """
-    first, second = as_pair(reference, candidate)
-    return ratio_db(rms(second) ** 2, rms(first) ** 2) if _finite(first, second) else math.nan
+    first, second = _finite_pair(reference, candidate)
+    return ratio_db(rms(second) ** 2, rms(first) ** 2)
 
 
 def snr_db(reference: Signal, candidate: Signal) -> float:
@@ -141,9 +141,7 @@ def snr_db(reference: Signal, candidate: Signal) -> float:
     >>> round(snr_db(np.array([1.0, -1.0]), np.array([1.1, -1.1])), 6)
     20.0
     """
-    first, second = as_pair(reference, candidate)
-    if not _finite(first, second):
-        return math.nan
+    first, second = _finite_pair(reference, candidate)
     if np.array_equal(first, second):
         return math.inf
     return ratio_db(float(np.sum(first**2)), float(np.sum((second - first) ** 2)))
@@ -154,12 +152,9 @@ def max_error_of_peak(reference: Signal, candidate: Signal) -> float:
 
     Against a silent reference it is infinite, and NaN where both are silent or either is not finite.
     """
-    first, second = as_pair(reference, candidate)
-    if not _finite(first, second):
-        return math.nan
-    error, top = np.max(np.abs(second - first)), peak(first)
+    first, second = _finite_pair(reference, candidate)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return float(np.float64(error) / np.float64(top))
+        return float(np.max(np.abs(second - first)) / np.float64(peak(first)))
 
 
 def correlation(reference: Signal, candidate: Signal) -> float:
@@ -167,10 +162,8 @@ def correlation(reference: Signal, candidate: Signal) -> float:
 
     It is NaN if either is constant (its variance is zero) or not finite.
     """
-    first, second = as_pair(reference, candidate)
-    if not _finite(first, second) or not np.ptp(first) or not np.ptp(second):
-        return math.nan
-    return float(np.corrcoef(first, second)[0, 1])
+    first, second = _finite_pair(reference, candidate)
+    return float(np.corrcoef(first, second)[0, 1]) if np.ptp(first) and np.ptp(second) else math.nan
 
 
 def lag(reference: Signal, candidate: Signal, max_lag: int) -> float:
@@ -196,11 +189,11 @@ def lag(reference: Signal, candidate: Signal, max_lag: int) -> float:
     """
     from scipy.signal import correlate, correlation_lags
 
-    first, second = as_pair(reference, candidate)
+    first, second = _finite_pair(reference, candidate)
     if not 0 <= max_lag < len(first):
         most = len(first) - 1
         raise InputError(f"A lag of {max_lag} samples cannot be looked for in {most + 1}; give 0 to {most}.")
-    if not _finite(first, second) or not first.any() or not second.any():
+    if np.isnan(first[0]) or not first.any() or not second.any():
         return math.nan
     lags = correlation_lags(len(second), len(first))
     near = np.abs(lags) <= max_lag
@@ -264,5 +257,8 @@ def read_wav(path: str | Path) -> tuple[NDArray[np.float32], int]:
     return samples[:, 0], sr
 
 
-def _finite(*signals: NDArray[np.float64]) -> bool:
-    return all(bool(np.isfinite(signal).all()) for signal in signals)
+def _finite_pair(reference: Signal, candidate: Signal) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return both as `as_pair` does; if a sample of either is not finite, all NaN, and so is what is computed of it."""
+    pair = as_pair(reference, candidate)
+    nothing = np.full(len(pair[0]), math.nan)
+    return pair if np.isfinite(pair).all() else (nothing, nothing)

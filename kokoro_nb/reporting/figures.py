@@ -101,8 +101,8 @@ def f0_contours(
     def curve(y: Signal) -> Curve:
         if finite_fraction(y) < 1:
             return (), (), f" ({percent_finite(y)}: no F0)"
-        contour = f0_contour(y, sr)
-        return contour.times, contour.f0, f" ({100 * np.mean(contour.voiced):.0f} % of frames voiced)"
+        times, f0 = f0_contour(y, sr)
+        return times, f0, f" ({100 * np.mean(~np.isnan(f0)):.0f} % of frames voiced)"
 
     seconds = max(map(len, signals.values()), default=0) / sr
     return _curves(signals, curve, title, weights, xlabel="time (s)", ylabel="F0 (Hz)", xlim=(0, seconds))

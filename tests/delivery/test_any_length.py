@@ -9,11 +9,10 @@ from torch import nn
 
 from kokoro_nb.__main__ import main
 from kokoro_nb.backends.base import quietly
-from kokoro_nb.backends.executorch import DELEGATES
 from kokoro_nb.delivery import any_length
+from kokoro_nb.delivery.any_length import lowered_program, open_program
 from kokoro_nb.delivery.contract import read_contract
 from kokoro_nb.delivery.export import Delivery, deliver
-from kokoro_nb.delivery.open_programs import lowered_program, open_program
 from kokoro_nb.delivery.pipeline import TwoStages
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.case import capture
@@ -165,7 +164,7 @@ def test_every_size_is_computed_as_in_pytorch(program, tmp_path):
 
     path = tmp_path / "model.pte"
     with quietly():
-        path.write_bytes(lowered_program(program[1], [DELEGATES["xnnpack"].partitioner()], {"most": MOST}))
+        path.write_bytes(lowered_program(program[1], {"most": MOST}))
         loaded = Runtime.get().load_program(str(path))
         method = loaded.load_method("forward")
         for frames in (2, 7, MOST):
@@ -183,4 +182,4 @@ def test_every_size_is_computed_as_in_pytorch(program, tmp_path):
 def test_a_program_of_one_size_is_refused_where_more_is_promised(program, monkeypatch):
     monkeypatch.setattr("executorch.exir.sym_util.eval_upper_bound", lambda size: 1)
     with quietly(), pytest.raises(InputError, match=r"Lowering narrowed an input of \[1, 2, 12\] to \[1, 1, 1\]"):
-        lowered_program(program[1], [])
+        lowered_program(program[1])

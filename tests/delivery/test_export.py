@@ -12,7 +12,7 @@ import pytest
 from kokoro_nb import cache_keys
 from kokoro_nb.backends import backend
 from kokoro_nb.delivery import export
-from kokoro_nb.delivery.export import FRAME_RATE, Delivery, deliver, delivered_folder
+from kokoro_nb.delivery.export import Delivery, deliver, delivered_folder
 from kokoro_nb.delivery.hub import DEVICE, OPTIONS, TOKEN, hub_available, submit
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.patches import EXPORT_PATCHES, FAST_PATCHES
@@ -22,8 +22,7 @@ ABSENT = {"tvm": "tvm is absent.", "eager": "eager is absent."}
 KOKORO = SimpleNamespace(weights=SimpleNamespace(sha256="of the weights"), default_voice="af")
 
 
-def test_a_frame_is_a_fortieth_of_a_second_and_buckets_are_in_order():
-    assert FRAME_RATE == 40
+def test_buckets_are_in_order_and_a_frame_is_a_fortieth_of_a_second():
     assert REQUEST.buckets == {"3s": 120, "10s": 400, "45s": 1800}
     assert replace(REQUEST, seconds=(2.01, 0.5, 2.01)).buckets == {"0.5s": 20, "2.01s": 80}
 

@@ -82,12 +82,12 @@ def test_band_ratio_shows_half_the_amplitude_and_a_lost_band(voice):
 
 def test_distances_of_spectra():
     noise = np.random.default_rng(0).normal(0, 0.1, SR)
-    assert log_spectral_distance(noise, noise) == multi_resolution_stft_distance(noise, noise).total == 0
+    assert log_spectral_distance(noise, noise) == sum(multi_resolution_stft_distance(noise, noise)) == 0
     # a constant factor of 2 is 6.02 dB in every bin above the floor
     assert log_spectral_distance(noise, 2 * noise, floor_db=-200) == pytest.approx(6.0206, abs=1e-4)
     double = multi_resolution_stft_distance(noise, 2 * noise, floor_db=-200)
     # ||S - 2 S|| / ||S|| = 1 and |ln S - ln 2 S| = ln 2
-    assert (double.spectral_convergence, double.log_magnitude) == (pytest.approx(1), pytest.approx(math.log(2)))
+    assert double == (pytest.approx(1), pytest.approx(math.log(2)))
 
 
 def test_what_is_not_finite_is_nan(voice):
@@ -96,7 +96,7 @@ def test_what_is_not_finite_is_nan(voice):
     for pair in ((voice, broken), (broken, voice)):
         assert np.isnan(band_energy_ratio_db(*pair, SR)).all()
         assert math.isnan(log_spectral_distance(*pair))
-        assert math.isnan(multi_resolution_stft_distance(*pair).total)
+        assert math.isnan(sum(multi_resolution_stft_distance(*pair)))
         assert math.isnan(mel_cepstral_distance(*pair, SR))
 
 
@@ -104,7 +104,7 @@ def test_a_silent_reference_has_no_distances_and_lengths_must_agree(voice):
     zero = np.zeros_like(voice)
     assert math.isnan(log_spectral_distance(zero, voice))
     assert math.isnan(mel_cepstral_distance(zero, voice, SR))
-    assert multi_resolution_stft_distance(zero, voice).spectral_convergence == math.inf
+    assert multi_resolution_stft_distance(zero, voice)[0] == math.inf
     assert band_energy_ratio_db(zero, voice, SR) == pytest.approx(np.full(8, np.inf))
     assert np.isnan(band_energy_ratio_db(zero, zero, SR)).all()
     for metric in (log_spectral_distance, multi_resolution_stft_distance, partial(band_energy_ratio_db, sr=SR)):

@@ -63,7 +63,7 @@ def test_weights_in_several_files(theirs, tmp_path, save, file):
 
 def test_folders_that_are_none(folder, tmp_path):
     (folder / "model.safetensors").write_bytes(b"half")
-    with pytest.raises(InputError, match=r"model\.safetensors is no whole file of tensors"):
+    with pytest.raises(InputError, match=r"model\.safetensors cannot be read as a file of tensors"):
         read_folder(folder)
     (folder / "model.safetensors").unlink()
     assert "neither model.safetensors nor pytorch_model.bin" in whisper_available(folder)

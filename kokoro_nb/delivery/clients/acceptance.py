@@ -18,12 +18,11 @@ from kokoro_nb.delivery.clients.client_contract import ClientContract
 from kokoro_nb.delivery.clients.client_delivery import read_delivery
 from kokoro_nb.delivery.clients.client_folder import vocabulary
 from kokoro_nb.delivery.clients.client_programs import Request, muteness, speak_in
+from kokoro_nb.delivery.clients.exported_programs import NoiseChoice, exported_twin, rename
 from kokoro_nb.delivery.clients.hosts import ClientUtterance, host, imitate
 from kokoro_nb.delivery.clients.known_clients import FRAMES, contract
+from kokoro_nb.delivery.clients.program_check import CHANNELS, observed_har
 from kokoro_nb.delivery.clients.programs import PteProgram
-from kokoro_nb.delivery.clients.signal_check import CHANNELS, observed_har
-from kokoro_nb.delivery.clients.speech_program import NoiseChoice
-from kokoro_nb.delivery.clients.staged_programs import exported_twin
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import model_cuts, seven_stages
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME, STYLE
@@ -62,10 +61,7 @@ def tap_har(path: Path, out: Path) -> None:
     model = onnx.load(path)
     graph, har = model.graph, har_value(model)
     inner = {"waveform": "tapped_audio", "duration": "tapped_duration"}
-    for node in graph.node:
-        for names in (node.input, node.output):
-            for position, name in enumerate(names):
-                names[position] = inner.get(name, name)
+    rename(model, inner)
     graph.initializer.append(numpy_helper.from_array(np.array([-1]), "tapped_flat"))
     make, kind = helper.make_node, TensorProto.FLOAT
     graph.node.extend(
@@ -187,13 +183,13 @@ def accept(
         If the client ends with an error.
     """
     about, rules = read_delivery(folder), contract(client)
-    paths = [path for name in rules.programs for path in ((Path(folder) / name), *(Path(folder) / name).rglob("*"))]
-    size, rows = sum(path.stat().st_size for path in paths if path.is_file()), []
+    size = sum(said["bytes"] for name, said in about.files.items() if name.startswith(tuple(rules.programs)))
     if rules.form == "ONNX":
         every = _tapped(client, Path(folder), requests, speak or (imitate if muteness(client) else speak_in))
     else:
         noise = None if rules.makes_noise else NoiseChoice(**about.noise)
         every = _hosted(kokoro, rules, Path(folder), requests, noise)
+    rows = []
     for request, table, (ids, said, certain, seconds) in zip(requests, tables, every, strict=True):
         style = table[len(ids) - 3]
         rounded = through_float16(kokoro, ids, style, request.speed) if rules.client == "fluidaudio" else None

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal, get_args
 
 from kokoro_nb.models.architecture import SAMPLE_RATE
 
 Dtype = Literal["float32", "float16", "int8"]
-STORED: tuple[Dtype, ...] = ("float32", "float16", "int8")
 Form = Literal["ONNX", "ExecuTorch", "Core ML"]
 
 
@@ -129,7 +128,7 @@ class ClientContract:
     max_speed: float = 2.0
     opset: int = 17
     ir_version: int = 13
-    stored: tuple[Dtype, ...] = STORED
+    stored: tuple[Dtype, ...] = get_args(Dtype)
     audio: str = "nothing"
     raw: str = "as it is"
     alternatives: bool = False
@@ -258,3 +257,17 @@ class ContractDeviation:
 
     def __str__(self) -> str:
         return f"{self.where}: {self.rule}: {self.found}, expected {self.expected}. {self.consequence}"
+
+
+class Deviations(list[ContractDeviation]):
+    """What deviates in a folder, in the order in which it was found."""
+
+    def require(self, holds: Any, rule: str, where: str, expected: Any, found: Any) -> bool:
+        """Note a deviation unless something holds, and return whether it does: see `ContractDeviation`."""
+        if not holds:
+            self.append(ContractDeviation(rule, where, str(expected), str(found)))
+        return bool(holds)
+
+    def same(self, rule: str, where: str, expected: Any, found: Any) -> bool:
+        """Require that what was found is what was expected: see `require`."""
+        return self.require(expected == found, rule, where, expected, found)

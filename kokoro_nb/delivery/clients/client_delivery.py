@@ -8,10 +8,9 @@ from typing import Any
 
 from kokoro_nb.delivery.clients.client_contract import ClientContract, Dtype
 from kokoro_nb.delivery.clients.client_folder import Material, write_client
+from kokoro_nb.delivery.clients.exported_programs import NoiseChoice, exported_programs
 from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.delivery.clients.kokoro_coreml_client import SEED, Room
-from kokoro_nb.delivery.clients.speech_program import NoiseChoice, exported_program
-from kokoro_nb.delivery.clients.staged_programs import exported_packages, exported_pair
 from kokoro_nb.delivery.contract import as_delivered
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import STYLE, full_config
@@ -23,7 +22,6 @@ FILE = "delivery.json"
 SCHEMA = 1
 PROMISED = ("client", "versions", "max_tokens", "min_speed", "max_speed", "sample_rate", "audio", "raw")  # by contract
 WORDS = ("hello", "world", "the", "quick", "brown", "fox", "jumps", "over", "lazy", "dog")
-VOICE_NAME = re.compile(r"[\w-]+")
 
 
 @dataclass(frozen=True)
@@ -119,7 +117,9 @@ def deliver_to(
     tables = {
         _name(voice or kokoro.default_voice): load_voice(kokoro, voice)[:, 0].numpy() for voice in voices or ("",)
     }
-    source = _exported(kokoro, noise or NoiseChoice(), rules, dtype, room)
+    if rules.form == "ExecuTorch":
+        _require_vocabulary(kokoro, rules)
+    source = exported_programs(kokoro, noise or NoiseChoice(), rules, dtype, room)
     programs = (room or Room()).programs if rules.client == "kokoro-coreml" else ()
     material = Material(source, model_config(kokoro), tables, dtype, tuple(dict.fromkeys(words)), programs)
     with atomic(path) as draft:
@@ -129,16 +129,6 @@ def deliver_to(
         about = ClientDelivery(**made, **promised, row=rules.row.words, files=checksums(draft, (FILE,)))
         write_json(draft / FILE, {"schema": SCHEMA, **asdict(about)})
     return about
-
-
-def _exported(kokoro: Kokoro, noise: NoiseChoice, rules: ClientContract, dtype: Dtype, room: Room | None) -> Path:
-    """Return the file or the folder of what is delivered, ONNX in float32 as yet."""
-    if rules.form == "ONNX":
-        return exported_program(kokoro, noise)
-    if rules.form == "Core ML":
-        return exported_packages(kokoro, noise, rules, dtype, room)
-    _require_vocabulary(kokoro, rules)
-    return exported_pair(kokoro, noise, rules)
 
 
 def _require_choices(rules: ClientContract, noise: NoiseChoice | None, room: Room | None) -> dict[str, Any]:
@@ -209,6 +199,6 @@ def read_delivery(folder: str | Path) -> ClientDelivery:
 def _name(voice: str) -> str:
     """Return the name under which a voice is delivered: that of its file, or a blend's with signs replaced."""
     name = Path(voice).stem if Path(voice).suffix in (".pt", ".safetensors") else re.sub(r"[^\w-]+", "_", voice)
-    if not VOICE_NAME.fullmatch(name):
+    if not re.fullmatch(r"[\w-]+", name):
         raise InputError(f"'{voice}' gives no name for a file; rename the voice with letters, digits and _.")
     return name

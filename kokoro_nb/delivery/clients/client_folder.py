@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,8 @@ import numpy as np
 
 from kokoro_nb.delivery.clients import fluidaudio_client, kokoro_coreml_client
 from kokoro_nb.delivery.clients.client_contract import ClientContract, Dtype
+from kokoro_nb.delivery.clients.exported_programs import finish
 from kokoro_nb.delivery.clients.known_clients import JS_FILES
-from kokoro_nb.delivery.clients.speech_program import finish
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import full_config
 from kokoro_nb.models.phonemes import phonemise
@@ -117,21 +117,15 @@ def _write_voices(material: Material, rules: ClientContract, folder: Path) -> No
 def _text(file: str, material: Material, rules: ClientContract) -> str:
     """Return what stands in a file of text."""
     vocab = material.vocab
-    texts: dict[str, Callable[[], str]] = {
-        "tokens.txt": lambda: "".join(f"{symbol} {number}\n" for symbol, number in vocab.items()),
-        "lexicon.txt": lambda: _lexicon(material),
-    }
-    if file in texts:
-        return texts[file]()
+    if file == "lexicon.txt":
+        return _lexicon(material)
+    if file == "tokens.txt":
+        return "".join(f"{symbol} {number}\n" for symbol, number in vocab.items())
+    marks = {"pad_token": "$", "unk_token": "$"}
     contents: dict[str, Any] = {
         "config.json": {"model_type": "style_text_to_speech_2"} if rules.client == "kokoro.js" else material.config,
         "tokenizer.json": _tokenizer(vocab),
-        "tokenizer_config.json": {
-            "model_max_length": 512,
-            "pad_token": "$",
-            "unk_token": "$",
-            "tokenizer_class": "PreTrainedTokenizer",
-        },
+        "tokenizer_config.json": {"model_max_length": 512, **marks, "tokenizer_class": "PreTrainedTokenizer"},
         fluidaudio_client.VOCAB: vocab,
         kokoro_coreml_client.VOCAB: {"vocab": vocab},
         kokoro_coreml_client.SOURCE: material.config.get("source"),

@@ -9,27 +9,22 @@ names the folder ``node_modules`` that it was installed into.
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 
+from kokoro_nb import run_apart
 from kokoro_nb.delivery.clients.client_contract import ClientContract, Form
 from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.errors import InputError
 
 ENVIRONMENT, NODE = "KOKORO_NB_CLIENTS", "KOKORO_NB_NODE"
-PACKAGES: Mapping[str, str] = {"kokoro-onnx": "kokoro_onnx", "sherpa-onnx": "sherpa_onnx"}
-STANDS_FOR: dict[Form, str] = {
-    "ONNX": "ONNX Runtime, after its contract",
-    "ExecuTorch": "ExecuTorch, after its contract",
-    "Core ML": "the reference executor, after its contract",
-}
+STANDS_FOR: dict[Form, str] = {"ONNX": "ONNX Runtime", "ExecuTorch": "ExecuTorch", "Core ML": "the reference executor"}
 _PLAYERS = Path(__file__).parent / "players"
 PATIENCE = 600.0  # seconds for all requests of a job
 
@@ -65,25 +60,19 @@ def interpreter() -> str:
 def installed(client: str) -> str | None:
     """Return the version of a client's package that can be run here, or None."""
     name = client.partition("==")[0]
-    return _npm_version() if name == "kokoro.js" else _version(interpreter(), name)
-
-
-def _npm_version() -> str | None:
-    about = Path(os.environ.get(NODE, "")) / "kokoro-js" / "package.json"
-    known = os.environ.get(NODE) and shutil.which("node") and about.is_file()
-    return json.loads(about.read_text(encoding="utf-8"))["version"] if known else None
+    if name == "kokoro.js":
+        about = Path(os.environ.get(NODE, "")) / "kokoro-js" / "package.json"
+        known = os.environ.get(NODE) and shutil.which("node") and about.is_file()
+        return json.loads(about.read_text(encoding="utf-8"))["version"] if known else None
+    return _versions(interpreter()).get(name)
 
 
 @cache
-def _version(python: str, client: str) -> str | None:
-    if client not in PACKAGES:
-        return None
-    code = f"import {PACKAGES[client]}; from importlib.metadata import version; print(version('{client}'))"
+def _versions(python: str) -> dict[str, str]:
     try:
-        done = subprocess.run([python, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
-    except OSError:
-        return None
-    return done.stdout.strip().splitlines()[-1] if done.returncode == 0 else None
+        return run_apart.installed(python)
+    except InputError:
+        return {}
 
 
 def absence(client: str) -> str | None:
@@ -109,7 +98,9 @@ def muteness(client: str) -> str | None:
 def speaker(client: str) -> str:
     """Say what speaks from a delivery here: the client with its version, or what stands for it."""
     rules = contract(client)
-    return STANDS_FOR[rules.form] if muteness(client) else f"{rules.client} {installed(client)}"
+    if muteness(client):
+        return f"{STANDS_FOR[rules.form]}, after its contract"
+    return f"{rules.client} {installed(client)}"
 
 
 def require_speakable(rules: ClientContract, request: Request) -> None:
@@ -156,20 +147,15 @@ def speak_in(client: str, folder: str | Path, requests: Sequence[Request]) -> li
     for request in requests:
         require_speakable(contract(client), request)
     with tempfile.TemporaryDirectory() as place:
-        job, out = Path(place) / "job.json", Path(place) / "spoken.npz"
+        job, name = Path(place) / "job.json", contract(client).client
         about = {"folder": str(Path(folder).resolve()), "requests": [asdict(request) for request in requests]}
         job.write_text(json.dumps(about), encoding="utf-8")
-        name = contract(client).client
-        command = [interpreter(), str(_PLAYERS / f"{PACKAGES.get(name)}_player.py"), str(job), str(out)]
+        program, script, more = interpreter(), f"{name.replace('-', '_')}_player.py", []
         if name == "kokoro.js":
-            command = ["node", str(_PLAYERS / "kokoro_js_player.mjs"), str(job), place, os.environ[NODE]]
+            program, script, more = "node", "kokoro_js_player.mjs", [os.environ[NODE]]
         clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=clean)
-        raw = [Path(place) / f"{number}.f32" for number in range(len(requests))]
-        if done.returncode or not (out.is_file() or all(path.is_file() for path in raw)):
-            said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
-            raise ClientEnded(f"{client} ended with status {done.returncode}: {''.join(said) or 'it said nothing'}")
-        if not out.is_file():
-            return [np.fromfile(path, "<f4") for path in raw]
-        with np.load(out) as spoken:
-            return [spoken[str(number)].reshape(-1) for number in range(len(requests))]
+        done = run_apart.run_apart([_PLAYERS / script, job, place, *more], program, PATIENCE, environment=clean)
+        spoken = [Path(place) / f"{number}.f32" for number in range(len(requests))]
+        if done.status or not all(path.is_file() for path in spoken):
+            raise ClientEnded(f"{client} ended with status {done.status}: {done.last_line}")
+        return [np.fromfile(path, "<f4") for path in spoken]

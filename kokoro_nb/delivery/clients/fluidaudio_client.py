@@ -49,6 +49,12 @@ def programs(**widths: int) -> Programs:
     return {name: signature(text, **widths) for name, text in SIGNATURES.items()}
 
 
+def of_frames(frames: int) -> dict[str, int]:
+    """Return the sizes that so many frames have on each axis."""
+    return {"frames": frames, "pitches": 2 * frames, "slow": 20 * frames, "fast": 120 * frames + 1}
+
+
+LEAST, MOST, STEP = of_frames(1), of_frames(2000), {**of_frames(1), "fast": 120}
 FLUIDAUDIO = ClientContract(
     client="fluidaudio",
     versions="0.15",
@@ -56,12 +62,6 @@ FLUIDAUDIO = ClientContract(
     row=RowRule("characters - 1, at most the last", lambda ids, symbols, rows: int(np.clip(symbols, 1, rows)) - 1),
     files=(VOCAB, FIRST_VOICE),
     audio="nothing that is known",
-    ranges={
-        "tokens": (2, 512, 1),
-        "frames": (1, 2000, 1),
-        "pitches": (2, 4000, 2),
-        "slow": (20, 40_000, 20),
-        "fast": (121, 240_001, 120),
-    },
+    ranges={"tokens": (2, 512, 1), **{axis: (LEAST[axis], MOST[axis], STEP[axis]) for axis in STEP}},
     form="Core ML",
 )

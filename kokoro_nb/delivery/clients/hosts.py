@@ -6,7 +6,6 @@ keeps the contract as it is written down, not that the client does.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,13 @@ import numpy as np
 
 from kokoro_nb.delivery.clients import fluidaudio_client, kokoro_coreml_client
 from kokoro_nb.delivery.clients.client_contract import ClientContract
-from kokoro_nb.delivery.clients.client_folder import symbol_ids, voice_tables
+from kokoro_nb.delivery.clients.client_folder import vocabulary, voice_tables
 from kokoro_nb.delivery.clients.client_programs import Request, require_speakable
 from kokoro_nb.delivery.clients.known_clients import FRAMES, PREDICTOR, SYNTHESIZER, TOKENS, contract
 from kokoro_nb.delivery.clients.kokoro_coreml_client import hosted_har
 from kokoro_nb.delivery.clients.programs import OnnxSession, PteProgram, StageProgram
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.architecture import SAMPLES_PER_FRAME, STYLE
+from kokoro_nb.models.architecture import FRAMES_PER_SECOND, SAMPLES_PER_FRAME, STYLE
 from kokoro_nb.storage import read_json
 
 
@@ -66,16 +65,6 @@ class ClientHost:
         self.program = program or next(there, next(iter(contract.programs)))
         self._loaded: dict[str, Any] = {}
 
-    @cached_property
-    def vocab(self) -> dict[str, int]:
-        """Symbol -> id."""
-        return {symbol: numbers[0] for symbol, numbers in symbol_ids(self.folder).items()}
-
-    @cached_property
-    def voices(self) -> dict[str, np.ndarray]:
-        """Name or number -> rows, (rows, 256) float32."""
-        return voice_tables(self.folder, self.contract)
-
     def load(self, name: str) -> Any:
         """Return a program of the folder, loaded once."""
         if name not in self._loaded:
@@ -92,16 +81,18 @@ class ClientHost:
             If there is no such voice, the text is too long, or a program refuses what it is given.
         """
         require_speakable(self.contract, request)
-        ids = (0, *(self.vocab[symbol] for symbol in request.symbols if symbol in self.vocab), 0)
+        vocab = vocabulary(self.folder)
+        ids = (0, *(vocab[symbol] for symbol in request.symbols if symbol in vocab), 0)
         return self.speak(ids, self.row(request, len(ids) - 2), request.speed)
 
     def row(self, request: Request, count: int) -> np.ndarray:
         """Return the row of the voice that the client takes, (1, 256) float32, for `count` ids between the pads."""
-        name = request.voice if request.voice in self.voices else str(request.number)
-        if name not in self.voices:
+        voices = voice_tables(self.folder, self.contract)
+        name = request.voice if request.voice in voices else str(request.number)
+        if name not in voices:
             place = Path(self.contract.voices.path.format(voice=request.voice)).name
             raise InputError(f"There is no voice {place} in {self.folder}.")
-        rows = self.voices[name]
+        rows = voices[name]
         return rows[max(0, self.contract.row.of(count, len(request.symbols), len(rows)))][None]
 
     def speak(self, ids: Sequence[int], row: np.ndarray, speed: float = 1.0) -> ClientUtterance:
@@ -141,9 +132,9 @@ class ReactNativeHost(ClientHost):
     def utter(self, request: Request) -> ClientUtterance:
         """Speak one text: see `ClientHost.utter`; an unknown symbol is dropped, yet counted, and nothing is refused."""
         request = replace(request, symbols=request.symbols.strip())
-        least = self._least()
+        least, vocab = self._least(), vocabulary(self.folder)
         count = int(np.clip(len(request.symbols) + 2, least, TOKENS[1]))
-        known = [self.vocab[symbol] for symbol in request.symbols if symbol in self.vocab][: count - 2]
+        known = [vocab[symbol] for symbol in request.symbols if symbol in vocab][: count - 2]
         row = self.row(request, len(known))
         return self.speak((0, *known, 0), row, request.speed, len(request.symbols) + 2)
 
@@ -174,13 +165,7 @@ class FluidAudioHost(ClientHost):
 
     def speak(self, ids: Sequence[int], row: np.ndarray, speed: float = 1.0) -> ClientUtterance:
         """Speak: see `ClientHost.speak`."""
-        values: dict[str, np.ndarray] = {
-            "input_ids": np.array([ids], np.int32),
-            "attention_mask": np.ones((1, len(ids)), np.int32),
-            "style_s": row[:, STYLE:],
-            "style_timbre": row[:, :STYLE],
-            "speed": np.array([speed], np.float32),
-        }
+        values = _stage_inputs(ids, row, speed, len(ids))
         for name in self.contract.programs:
             values |= self.load(name)(values)
             if name == fluidaudio_client.POST_ALBERT:
@@ -201,18 +186,12 @@ class KokoroCoreMlHost(ClientHost):
         tokens = [size for size in client.TOKENS if (self.folder / client.durations(size)).is_dir()]
         seconds = [size for size in client.SECONDS if self._complete(size)]
         room = _smallest(tokens, len(ids), f"{len(ids)} tokens")
-        values: dict[str, np.ndarray] = {
-            "input_ids": np.array([[*ids, *[0] * (room - len(ids))]], np.int32),
-            "attention_mask": (np.arange(room) < len(ids)).astype(np.int32)[None],
-            "ref_s": row,
-            "s": row[:, STYLE:],
-            "speed": np.array([speed], np.float32),
-        }
+        values = _stage_inputs(ids, row, speed, room)
         values |= self.load(client.durations(room))(values)
         durations = values["pred_dur"].reshape(-1)[: len(ids)].astype(np.int64).clip(min=0)
         frames = int(durations.sum())
-        size = _smallest(seconds, frames / client.FRAMES, f"{frames / client.FRAMES:.1f} s of speech")
-        token, wide = np.repeat(np.arange(len(ids)), durations), client.FRAMES * size
+        size = _smallest(seconds, frames / FRAMES_PER_SECOND, f"{frames / FRAMES_PER_SECOND:.1f} s of speech")
+        token, wide = np.repeat(np.arange(len(ids)), durations), FRAMES_PER_SECOND * size
         behind = ((0, 0), (0, 0), (0, wide - frames))
         values["en"] = np.pad(values["d"][:, token].swapaxes(1, 2), behind)
         values["asr"] = np.pad(values["t_en"][:, :, token], behind)
@@ -231,6 +210,14 @@ class KokoroCoreMlHost(ClientHost):
 
     def _complete(self, seconds: int) -> bool:
         return all((self.folder / name).is_dir() for name in kokoro_coreml_client.frame_stages(seconds))
+
+
+def _stage_inputs(ids: Sequence[int], row: np.ndarray, speed: float, room: int) -> dict[str, np.ndarray]:
+    """Return what Core ML's stages are given, under the names of both clients, with room for so many tokens."""
+    tokens, mask = np.zeros((1, room), np.int32), (np.arange(room) < len(ids)).astype(np.int32)[None]
+    tokens[0, : len(ids)] = ids
+    styles = {"ref_s": row, "s": row[:, STYLE:], "style_s": row[:, STYLE:], "style_timbre": row[:, :STYLE]}
+    return {"input_ids": tokens, "attention_mask": mask, **styles, "speed": np.array([speed], np.float32)}
 
 
 def _smallest(sizes: list[int], wanted: float, what: str) -> int:
@@ -262,17 +249,13 @@ def fitted(durations: np.ndarray, least: int, most: int) -> np.ndarray:
     return rounded
 
 
-_HOSTS: dict[str, type[ClientHost]] = {
-    "react-native-executorch": ReactNativeHost,
-    "react-native-executorch-padded": ReactNativeHost,
-    "fluidaudio": FluidAudioHost,
-    "kokoro-coreml": KokoroCoreMlHost,
-}
+_HOSTS: dict[str, type[ClientHost]] = {"ONNX": OnnxHost, "ExecuTorch": ReactNativeHost, "Core ML": FluidAudioHost}
 
 
 def host(folder: str | Path, rules: ClientContract) -> ClientHost:
     """Return what speaks from a folder as a client does: see `ClientHost`."""
-    return _HOSTS.get(rules.client, OnnxHost)(folder, rules)
+    kind = KokoroCoreMlHost if rules.client == "kokoro-coreml" else _HOSTS[rules.form]
+    return kind(folder, rules)
 
 
 def imitate(client: str, folder: str | Path, requests: Sequence[Request]) -> list[np.ndarray]:

@@ -8,13 +8,12 @@ import numpy as np
 
 from kokoro_nb.delivery.clients.client_contract import ClientContract, Programs, RowRule, signature
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.architecture import HARMONICS, SAMPLE_RATE
+from kokoro_nb.models.architecture import FRAMES_PER_SECOND, HARMONICS, SAMPLE_RATE
 from kokoro_nb.models.seven_stages import TEXT
 from kokoro_nb.models.speaking import FEATURES
 
 TOKENS = (32, 64, 128, 256, 320, 384, 512)
 SECONDS = (3, 7, 10, 15, 30)
-FRAMES = 40  # a second
 VOCAB, SOURCE = "runtime/kokoro-vocab.json", "runtime/hnsf_weights.json"
 SEED = 42  # of the client's noise
 DURATION = f"""
@@ -41,7 +40,7 @@ def durations(tokens: int) -> str:
 
 def frame_stages(seconds: int) -> tuple[str, str, str]:
     """Return the paths of the three stages over frames for so many seconds, in the order in which they run."""
-    names = f"f0ntrain_t{FRAMES * seconds}", f"decoder_pre_{seconds}s", f"decoder_har_post_{seconds}s"
+    names = f"f0ntrain_t{FRAMES_PER_SECOND * seconds}", f"decoder_pre_{seconds}s", f"decoder_har_post_{seconds}s"
     pitch, trunk, generator = (f"coreml/kokoro_{name}.mlpackage" for name in names)
     return pitch, trunk, generator
 
@@ -50,7 +49,7 @@ def programs(channels: int | str = "channels") -> Programs:
     """Return the signatures of all sizes; `channels` are those between the last two stages, a string for any."""
     found = {durations(size): signature(DURATION, tokens=size) for size in TOKENS}
     for seconds in SECONDS:
-        frames = FRAMES * seconds
+        frames = FRAMES_PER_SECOND * seconds
         sizes = {"frames": frames, "pitches": 2 * frames, "steps": 120 * frames + 1, "samples": 600 * frames}
         stages = zip(frame_stages(seconds), (PITCH, TRUNK, GENERATOR), strict=True)
         found |= {name: signature(text, channels=channels, **sizes) for name, text in stages}
@@ -152,8 +151,14 @@ def hosted_har(f0: np.ndarray, weights: Sequence[float], bias: float, seed: int)
 
 @lru_cache(maxsize=4)
 def normal_noise(count: int, seed: int) -> np.ndarray:
-    """Return `count` numbers of a normal distribution, (count,) float32: pairs, cosine before sine."""
-    state, raw = _scrambled(seed), np.empty(count + count % 2, np.int64)
+    """Return `count` numbers of a normal distribution, (count,) float32: pairs, cosine before sine.
+
+    The seed is scrambled by SplitMix64, and xorshift64 goes on from there.
+    """
+    state, raw = (seed + 0x9E3779B97F4A7C15) & _MASK, np.empty(count + count % 2, np.int64)
+    state = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 & _MASK
+    state = (state ^ state >> 27) * 0x94D049BB133111EB & _MASK
+    state = (state ^ state >> 31) or 0x9E3779B97F4A7C15
     for place in range(len(raw)):
         state ^= state << 13 & _MASK
         state ^= state >> 7
@@ -163,10 +168,3 @@ def normal_noise(count: int, seed: int) -> np.ndarray:
     first, second = np.maximum(uniform[::2], np.finfo(np.float32).eps), uniform[1::2]
     radius, angle = np.sqrt(-2 * np.log(first)), np.float32(2 * np.pi) * second
     return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1).reshape(-1)[:count]
-
-
-def _scrambled(seed: int) -> int:
-    state = (seed + 0x9E3779B97F4A7C15) & _MASK
-    state = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 & _MASK
-    state = (state ^ state >> 27) * 0x94D049BB133111EB & _MASK
-    return (state ^ state >> 31) or 0x9E3779B97F4A7C15

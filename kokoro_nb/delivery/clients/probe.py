@@ -17,9 +17,8 @@ from torch import Tensor, nn
 from kokoro_nb.delivery.clients.client_contract import ClientContract
 from kokoro_nb.delivery.clients.client_delivery import WORDS, require_free
 from kokoro_nb.delivery.clients.client_folder import Material, write_client
+from kokoro_nb.delivery.clients.exported_programs import SPEECH, UNSAID, program_place, save_program
 from kokoro_nb.delivery.clients.known_clients import PREDICTOR, SYNTHESIZER, contract
-from kokoro_nb.delivery.clients.speech_program import program_place, write_speech
-from kokoro_nb.delivery.clients.staged_programs import lowered
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLE_RATE, SAMPLES_PER_FRAME, STYLE, full_config
 from kokoro_nb.models.speaking import FEATURES
@@ -107,18 +106,12 @@ def probe_program(contract: ClientContract) -> Path:
     """
     if contract.form == "Core ML":
         raise InputError(f"There is no probe for {contract.label}, whose programs are Core ML's; probe another client.")
-    if contract.form == "ONNX":
-        path = program_place("probe", ("onnx",)).with_suffix(".onnx")
-        if not path.is_file():
-            with atomic(path) as draft:
-                write_speech(ProbeSpeech(), draft)
-        return path
-    folder = program_place(f"probe of {contract.client}", ("executorch",))
-    for name, module in ((PREDICTOR, ProbePredictor()), (SYNTHESIZER, ProbeSynthesizer())):
-        if not (folder / name).exists():
-            with atomic(folder / name) as draft:
-                draft.write_bytes(lowered(module.eval(), contract.programs[name], contract.ranges))
-    return folder
+    whole = contract.form == "ONNX"
+    folder = program_place("probe", contract)
+    pair = {PREDICTOR: ProbePredictor(), SYNTHESIZER: ProbeSynthesizer()}
+    for name, module in ({SPEECH: ProbeSpeech()} if whole else pair).items():
+        save_program(folder / name, module, contract, contract.programs.get(name, UNSAID))
+    return folder / SPEECH if whole else folder
 
 
 LIMIT = 0.02  # levels below this share of full scale are silence
@@ -238,19 +231,11 @@ def read_probe(audio: np.ndarray, sample_rate: int = SAMPLE_RATE) -> ProbeReadin
         raise InputError(f"The audio holds {len(ids)} of {count} ids: the client has cut it, or joined several texts.")
     row, voice, layout = (round(number * WHOLE) for number in numbers[end - 4 : end - 1])
     first, last = begin + 5 + len(every), end - 4
-    return ProbeReading(
-        ids,
-        row,
-        voice,
-        layout == LAYOUT,
-        float(numbers[end - 1] * FASTEST),
-        float(gain),
-        edges[begin][0] / sample_rate,
-        (edges[last][0] - edges[first - 1][1]) / sample_rate,
-        (len(audio) - edges[end + 3][1]) / sample_rate,
-        len(every) - len(ids),
-        "16 bit" if not (audio * 32768 % 1).any() else "float",
-    )
+    silences = edges[begin][0], edges[last][0] - edges[first - 1][1], len(audio) - edges[end + 3][1]
+    lead, middle, tail = (samples / sample_rate for samples in silences)
+    fed, dtype = float(numbers[end - 1] * FASTEST), "16 bit" if not (audio * 32768 % 1).any() else "float"
+    heard = lead, middle, tail, len(every) - len(ids), dtype
+    return ProbeReading(ids, row, voice, layout == LAYOUT, fed, float(gain), *heard)
 
 
 def _levels(audio: np.ndarray) -> tuple[list[tuple[int, int]], np.ndarray]:
@@ -288,22 +273,20 @@ def compare_reading(reading: ProbeReading, client: str, ids: tuple[int, ...] = (
     speed : float
         What it was to feed; 0 if that is not known.
     """
-    rules, found = contract(client), []
-    framed = reading.count > 0 and reading.ids[0] == reading.ids[-1] == 0
-    if not framed or 0 in reading.ids[1:-1]:
-        found.append(f"The ids are not framed by one pad (0) on each side: {_ends(reading.ids)}.")
-    if ids and reading.ids != tuple(ids):
-        found.append(f"The ids are {_ends(reading.ids)} and were to be {_ends(tuple(ids))}.")
+    rules, given = contract(client), tuple(ids) or reading.ids
+    framed = reading.count > 0 and reading.ids[0] == reading.ids[-1] == 0 and 0 not in reading.ids[1:-1]
     row = rules.row.of(reading.count, reading.count, rules.voices.rows)
-    if reading.row != row:
-        found.append(f"Row {reading.row} of the voice was taken for {reading.count} ids; the contract says {row}.")
-    if not reading.layout:
-        found.append("The rows of the voices are not read as 256 values each: the file has another layout.")
-    if speed and abs(reading.speed - speed) > 0.01:
-        found.append(f"The speed fed is {reading.speed:.2f} and was to be {speed:.2f}.")
-    if abs(reading.gain - 1) > 0.01:
-        found.append(f"The client changes the level: it is {reading.gain:.3f} of what the program gave.")
-    return found
+    paced, level = abs(reading.speed - (speed or reading.speed)) <= 0.01, abs(reading.gain - 1) <= 0.01
+    taken = f"Row {reading.row} of the voice was taken for {reading.count} ids; the contract says {row}."
+    checks = (
+        (framed, f"The ids are not framed by one pad (0) on each side: {_ends(reading.ids)}."),
+        (reading.ids == given, f"The ids are {_ends(reading.ids)} and were to be {_ends(given)}."),
+        (reading.row == row, taken),
+        (reading.layout, "The rows of the voices are not read as 256 values each: the file has another layout."),
+        (paced, f"The speed fed is {reading.speed:.2f} and was to be {speed:.2f}."),
+        (level, f"The client changes the level: it is {reading.gain:.3f} of what the program gave."),
+    )
+    return [sentence for holds, sentence in checks if not holds]
 
 
 def _ends(ids: tuple[int, ...]) -> str:

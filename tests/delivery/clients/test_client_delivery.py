@@ -16,10 +16,10 @@ from kokoro_nb.delivery.clients.acceptance import TappedAudio, accept, judged, r
 from kokoro_nb.delivery.clients.client_delivery import FILE, deliver_to, read_delivery
 from kokoro_nb.delivery.clients.client_folder import vocabulary, voice_tables
 from kokoro_nb.delivery.clients.client_programs import ClientEnded, Request, absence, speak_in
+from kokoro_nb.delivery.clients.exported_programs import NoiseChoice
 from kokoro_nb.delivery.clients.hosts import imitate
 from kokoro_nb.delivery.clients.known_clients import CONTRACTS, contract
 from kokoro_nb.delivery.clients.probe import compare_reading, read_probe, write_probe
-from kokoro_nb.delivery.clients.speech_program import NoiseChoice
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.speaking import TextToAudio
 from kokoro_nb.models.voices import load_voice

@@ -12,7 +12,7 @@ from kokoro_nb.__main__ import main
 from kokoro_nb.delivery.clients.client_contract import CONSEQUENCES
 from kokoro_nb.delivery.clients.client_delivery import FILE
 from kokoro_nb.delivery.clients.delivery_check import check_delivery
-from kokoro_nb.delivery.clients.speech_program import rename, set_metadata
+from kokoro_nb.delivery.clients.exported_programs import rename, set_metadata
 from kokoro_nb.storage import checksums, write_json
 
 
@@ -140,6 +140,17 @@ def _renamed_output(model):
     model.graph.node.append(helper.make_node("Identity", ["duration"], ["y"]))
 
 
+def _beside(folder):
+    """Keep the weights in a file beside the program."""
+    model = onnx.load(folder / "kokoro.onnx")
+    onnx.save(model, folder / "kokoro.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
+
+
+def _lost(folder):
+    _beside(folder)
+    (folder / "weights.bin").unlink()
+
+
 def _short(model):
     _scaled(1.0)(model)
     for name, value in (("from", 0), ("to", -600), ("axis", 0)):
@@ -152,6 +163,7 @@ K, S, J = "kokoro-onnx", "sherpa-onnx", "kokoro.js"
 BROKEN = {
     "no program": (K, _drop("kokoro.onnx"), "program missing"),
     "program cut": (S, lambda f: (f / "model.onnx").write_bytes(b"\x08\x08\x12"), "program unreadable"),
+    "weights lost": (K, _lost, "weights missing"),
     "IR 14": (S, _edit(lambda m: setattr(m, "ir_version", 14)), "IR version"),
     "opset 23": (K, _edit(lambda m: setattr(m.opset_import[0], "version", 23)), "opset"),
     "contrib operator": (J, _edit(_foreign), "foreign operators"),
@@ -193,8 +205,10 @@ def test_a_good_folder_passes(made, client):
     assert check.deviations == check.notes == ()
 
 
-def test_a_repeated_row_is_a_note(made):
+def test_weights_may_lie_beside_the_program_and_a_repeated_row_is_a_note(made):
     folder = made(K)
+    _beside(folder)
+    assert check_delivery(folder, K).deviations == ()
     _npz(lambda table: np.repeat(table[:1], len(table), axis=0))(folder)
     check = check_delivery(folder, K)
 

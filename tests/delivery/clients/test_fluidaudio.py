@@ -12,10 +12,10 @@ from kokoro_nb.delivery.clients import fluidaudio_client as client
 from kokoro_nb.delivery.clients.client_delivery import deliver_to, read_delivery
 from kokoro_nb.delivery.clients.client_programs import Request
 from kokoro_nb.delivery.clients.delivery_check import check_delivery
+from kokoro_nb.delivery.clients.exported_programs import package, signatures
 from kokoro_nb.delivery.clients.hosts import FluidAudioHost
 from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.delivery.clients.programs import StageProgram
-from kokoro_nb.delivery.clients.staged_programs import package, signatures
 from kokoro_nb.models.architecture import full_config
 from kokoro_nb.models.padding import held
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
@@ -162,5 +162,5 @@ def test_a_delivery_says_what_pytorch_says(voiced, tmp_path):
         shutil.rmtree(broken / name)
         with patched(voiced.model, patches):
             stage = module(voiced.model.decoder.generator).eval()  # whose STFT is another one outside
-            package(stage, signatures(voiced)[name], RULES.ranges, True, broken / name)
+            package(stage, signatures(voiced, RULES)[name], RULES.ranges, True, broken / name)
         assert rule in [one.rule for one in check_delivery(broken, "fluidaudio").deviations]

@@ -10,11 +10,10 @@ from kokoro_nb.__main__ import main
 from kokoro_nb.delivery.clients import client_programs
 from kokoro_nb.delivery.clients.client_contract import TensorRule
 from kokoro_nb.delivery.clients.client_programs import Request, require_speakable
+from kokoro_nb.delivery.clients.exported_programs import package, quantise
 from kokoro_nb.delivery.clients.known_clients import CONTRACTS, PREDICTOR, SYNTHESIZER, contract
-from kokoro_nb.delivery.clients.model_schema import model_schema, schema_faults
 from kokoro_nb.delivery.clients.probe import compare_reading, probe_program, read_probe
-from kokoro_nb.delivery.clients.programs import StageProgram
-from kokoro_nb.delivery.clients.staged_programs import package, quantise
+from kokoro_nb.delivery.clients.programs import StageProgram, model_schema, schema_faults
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.waveform import write_wav
 

@@ -13,12 +13,11 @@ from kokoro_nb.delivery.clients import kokoro_coreml_client as client
 from kokoro_nb.delivery.clients.client_delivery import deliver_to, read_delivery
 from kokoro_nb.delivery.clients.client_programs import Request
 from kokoro_nb.delivery.clients.delivery_check import check_delivery
+from kokoro_nb.delivery.clients.exported_programs import NoiseChoice, package
 from kokoro_nb.delivery.clients.hosts import KokoroCoreMlHost
 from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.delivery.clients.kokoro_coreml_client import Room, hosted_har, normal_noise
 from kokoro_nb.delivery.clients.programs import StageProgram
-from kokoro_nb.delivery.clients.speech_program import NoiseChoice
-from kokoro_nb.delivery.clients.staged_programs import package_of_size
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import model_cuts
 from kokoro_nb.models.architecture import full_config
@@ -95,7 +94,7 @@ MODULES = {DURATIONS: TinyDurations, PITCH: TinyPitch, TRUNK: TinyTrunk, GENERAT
 def _write(folder, name, module, inputs=None):
     shutil.rmtree(folder / name, ignore_errors=True)
     with class_patches(("exact_istft",)):
-        package_of_size(module, (inputs or SIGNATURES[name][0], SIGNATURES[name][1]), {}, True, folder / name)
+        package(module.eval(), (inputs or SIGNATURES[name][0], SIGNATURES[name][1]), {}, True, folder / name)
 
 
 @pytest.fixture(scope="module")

@@ -11,15 +11,14 @@ from kokoro_nb.delivery.clients.client_delivery import deliver_to, read_delivery
 from kokoro_nb.delivery.clients.client_folder import vocabulary
 from kokoro_nb.delivery.clients.client_programs import Request
 from kokoro_nb.delivery.clients.delivery_check import check_delivery
+from kokoro_nb.delivery.clients.exported_programs import lowered
 from kokoro_nb.delivery.clients.hosts import ReactNativeHost, fitted
 from kokoro_nb.delivery.clients.known_clients import PREDICTOR, SYNTHESIZER, contract
-from kokoro_nb.delivery.clients.model_schema import METHOD
 from kokoro_nb.delivery.clients.probe import compare_reading, read_probe, write_probe
-from kokoro_nb.delivery.clients.programs import PteProgram
-from kokoro_nb.delivery.clients.staged_programs import lowered
+from kokoro_nb.delivery.clients.programs import METHOD, PteProgram
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.voices import load_voice
-from tests.delivery.clients.conftest import SYMBOLS, chained, says_what_pytorch_says
+from tests.delivery.clients.conftest import SYMBOLS, chained, says_what_pytorch_says, write_voice
 
 CLIENT = "react-native-executorch"
 RULES = contract(CLIENT)
@@ -42,21 +41,12 @@ class TinySynthesizer(torch.nn.Module):
         return (level + 0 * text_mask.float().sum()).expand(1, -1, 600).reshape(1, 1, -1)
 
 
-def tiny_pair(contract, folder):
-    """Write both programs of a contract into a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, module in ((PREDICTOR, TinyPredictor()), (SYNTHESIZER, TinySynthesizer())):
-        (folder / name).write_bytes(lowered(module.eval(), contract.programs[name], contract.ranges))
-    return folder
-
-
 @pytest.fixture(scope="module")
 def good(tmp_path_factory):
-    folder = tiny_pair(RULES, tmp_path_factory.mktemp("staged") / "folder")
-    (folder / "voices").mkdir()
-    rows = 0.3 * np.random.default_rng(0).standard_normal((510, 256))
-    rows[:, 128] = 0.0
-    rows.astype("<f4").tofile(folder / "voices" / "alto.bin")
+    folder = tmp_path_factory.mktemp("staged")
+    for name, module in ((PREDICTOR, TinyPredictor()), (SYNTHESIZER, TinySynthesizer())):
+        (folder / name).write_bytes(lowered(module.eval(), RULES.programs[name], RULES.ranges))
+    write_voice(folder / "voices" / "alto.bin")
     return folder
 
 
@@ -109,38 +99,33 @@ class _Durations(_Spoilt):
         return self.after(lasting), d
 
 
+def _in_place_of(path, module):
+    return lambda folder: (folder / path).write_bytes(lowered(module.eval(), RULES.programs[path], RULES.ranges))
+
+
 def _lasts(**spoilt):
-    return PREDICTOR, _Durations(TinyPredictor(), **spoilt)
+    return _in_place_of(PREDICTOR, _Durations(TinyPredictor(), **spoilt))
 
 
 # what every client's audio may have wrong is tested with others
 BROKEN = {
-    "two axes": ((SYNTHESIZER, _Audio(TinySynthesizer(), after=lambda y: y.reshape(1, -1))), "output shape"),
+    "no pte": (lambda f: (f / SYNTHESIZER).write_bytes(b"no program"), "program unreadable"),
+    "programs swapped": (lambda f: (f / PREDICTOR).write_bytes((f / SYNTHESIZER).read_bytes()), "schema form"),
+    "two axes": (
+        _in_place_of(SYNTHESIZER, _Audio(TinySynthesizer(), after=lambda y: y.reshape(1, -1))),
+        "output shape",
+    ),
     "mask reversed": (_lasts(before=lambda ids, mask, *rest: (ids, mask.logical_not(), *rest)), "mask reversed"),
     "padding lasts": (_lasts(before=lambda ids, mask, *rest: (ids, mask | (ids == ids), *rest)), "padding lasts"),
     "int32 durations": (_lasts(after=lambda lasting: lasting.to(torch.int32)), "output dtype"),
     "no frame for a token": (_lasts(after=lambda lasting: lasting - 2), "durations"),
 }
+QUICK = ("no pte", "programs swapped", "mask reversed")
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(one, marks=() if one == "mask reversed" else pytest.mark.slow) for one in BROKEN]
-)
-def test_what_a_program_does_wrong_is_named(folder, name):
-    (path, module), rule = BROKEN[name]
-    (folder / path).write_bytes(lowered(module.eval(), RULES.programs[path], RULES.ranges))
-    assert rule in [one.rule for one in check_delivery(folder, CLIENT).deviations]
-
-
-FILES = {
-    "no pte": (lambda f: (f / SYNTHESIZER).write_bytes(b"no program"), "program unreadable"),
-    "programs swapped": (lambda f: (f / PREDICTOR).write_bytes((f / SYNTHESIZER).read_bytes()), "schema form"),
-}
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_what_is_wrong_with_files_is_named(folder, name):
-    change, rule = FILES[name]
+@pytest.mark.parametrize("name", [one if one in QUICK else pytest.param(one, marks=pytest.mark.slow) for one in BROKEN])
+def test_what_is_wrong_is_named(folder, name):
+    change, rule = BROKEN[name]
     change(folder)
     assert rule in [one.rule for one in check_delivery(folder, CLIENT).deviations]
 

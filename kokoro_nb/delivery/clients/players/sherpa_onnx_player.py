@@ -3,12 +3,11 @@
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import sherpa_onnx
 
-job, out = json.loads(Path(sys.argv[1]).read_text()), sys.argv[2]
+job, place = json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2])
 folder = Path(job["folder"])
 files = {"model": "model.onnx", "voices": "voices.bin", "tokens": "tokens.txt", "lexicon": "lexicon.txt"}
 paths = {name: str(folder / file) for name, file in files.items() if (folder / file).exists()}
@@ -16,11 +15,9 @@ kokoro = sherpa_onnx.OfflineTtsKokoroModelConfig(**paths)
 speaker = sherpa_onnx.OfflineTts(
     sherpa_onnx.OfflineTtsConfig(model=sherpa_onnx.OfflineTtsModelConfig(kokoro=kokoro, num_threads=1))
 )
-spoken: dict[str, Any] = {}
 for number, request in enumerate(job["requests"]):
     config = sherpa_onnx.GenerationConfig()
     config.sid, config.speed = request["number"], request["speed"]
     config.silence_scale = 1.0
     config.phoneme_codepoints = [[ord(symbol) for symbol in request["symbols"]]]
-    spoken[str(number)] = np.array(speaker.generate("", config).samples, np.float32)
-np.savez(out, **spoken)
+    np.array(speaker.generate("", config).samples, "<f4").tofile(place / f"{number}.f32")
