@@ -47,17 +47,11 @@ def _places(site: OperatorSite, indices: Tensor, size: int) -> Tensor:
 @operator("gather")
 def gather(site: OperatorSite, x: Tensor, indices: Tensor, axis: int, batch_dims: int = 0) -> Tensor:
     """Take slices along an axis, each example of the first `batch_dims` axes by its own indices."""
-    stored, along = x.dtype, axis % x.ndim
-    if stored == torch.uint16:  # sizes, in a float16 file; torch takes no slices of them
-        x = x.to(torch.int32)
-    places = _places(site, indices, x.shape[along])
-    rows, per_row = x.reshape(-1, *x.shape[batch_dims:]), places.reshape(-1, *places.shape[batch_dims:])
-    before, after = rows.shape[1 : along - batch_dims + 1], rows.shape[along - batch_dims + 2 :]
-    taken = [
-        row.index_select(along - batch_dims, chosen.reshape(-1)).reshape((*before, *chosen.shape, *after))
-        for row, chosen in zip(rows, per_row, strict=True)
-    ]
-    return torch.stack(taken).reshape((*x.shape[:batch_dims], *taken[0].shape)).to(stored)
+    along = axis % x.ndim
+    places = _places(site, indices, x.shape[along]).numpy()
+    rows, per_row = x.numpy().reshape(-1, *x.shape[batch_dims:]), places.reshape(-1, *places.shape[batch_dims:])
+    taken = [np.take(row, chosen, along - batch_dims) for row, chosen in zip(rows, per_row, strict=True)]
+    return torch.from_numpy(np.stack(taken)).reshape((*x.shape[:batch_dims], *taken[0].shape))
 
 
 @operator("gather_along_axis")

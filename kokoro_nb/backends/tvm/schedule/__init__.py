@@ -4,6 +4,7 @@ TVM has such rules for graphics processors (DLight) and searches for schedules o
 its rules are two, for a vector times a matrix and for norms, and leave convolutions as they are written.
 """
 
+from contextlib import suppress
 from math import prod
 from typing import Any
 
@@ -18,16 +19,13 @@ def scheduled(module: Any) -> Any:
 
     A function whose loops TVM cannot reorder is in it unchanged.
     """
-    from tvm import ir, tirx
-    from tvm.s_tir import ScheduleError
+    from tvm import ir, s_tir, tirx
 
     functions = dict(module.functions_items())
     for name, function in functions.items():
-        if isinstance(function, tirx.PrimFunc):
-            try:
+        if isinstance(function, tirx.PrimFunc) and isinstance(function.body, s_tir.SBlockRealize):
+            with suppress(s_tir.ScheduleError):
                 functions[name] = scheduled_alone(function)
-            except ScheduleError:
-                continue
     return ir.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
 
 
