@@ -6,6 +6,7 @@ from kokoro_nb.errors import undocumented
 
 SEEN_IN = {"coremltools": ("8.3", "9.0")}
 _MIL = "coremltools.converters.mil"
+IOS18 = 9  # number of the operator set
 
 
 def program_of(model: Any) -> Any:
@@ -27,3 +28,10 @@ def read_program(spec: Any, weights: str) -> Any:
     """Return the MIL program of a specification, its weights from the folder `weights`."""
     load = undocumented(f"{_MIL}.frontend.milproto.load", "load", "No Core ML program can be read", SEEN_IN)
     return load(spec, spec.specificationVersion, weights)
+
+
+def decompression(kind: str, opset: int) -> Any:
+    """Return the function with which the operator `kind` of an operator set makes a weight of what a file holds."""
+    module = f"{_MIL}.mil.ops.defs." + ("iOS18.compression" if opset >= IOS18 else "iOS16.constexpr_ops")
+    lost = "No compressed weight can be read"
+    return undocumented(undocumented(module, kind, lost, SEEN_IN), "decompress", lost, SEEN_IN)

@@ -104,11 +104,6 @@ class ExecutionPlan:
     operations: dict[Any, list[PlannedOperation]] = field(default_factory=dict)
     constants: dict[Any, Any] = field(default_factory=dict)
 
-    def all_operations(self) -> Iterator[PlannedOperation]:
-        """Return every operation, those of nested programs too."""
-        for planned in self.operations.values():
-            yield from planned
-
     def add(self, block: Any) -> None:
         """Prepare a function, or a program nested in one.
 

@@ -56,7 +56,7 @@ class Interpreter:
         self._plan = ExecutionPlan()
         self._plan.add(self._function)
         self._constants = {v: arithmetic.constant(value) for v, value in self._plan.constants.items()}
-        self._planned = {one.operation: one for one in self._plan.all_operations()}
+        self._planned = {one.operation: one for block in self._plan.operations.values() for one in block}
         variables = self._function.inputs
         # a state alone is neither a tensor nor a number
         self.states = tuple(name for name, variable in variables.items() if declared_dtype(variable) is None)

@@ -210,7 +210,7 @@ class Tvm(FileBackend):
 
     def available(self) -> str | None:
         """Return None if TVM and a compiler to link with are here, else the reason why not, in one sentence."""
-        absent = unavailable()
+        absent = import_failure("TVM", "tvm", "tvm.relax")
         if absent:
             return absent
         from tvm.support.cc import get_cc
@@ -250,8 +250,3 @@ class Tvm(FileBackend):
         with tvm.transform.PassContext(instruments=[] if calls is None else [calls.instrument()]):
             pipeline = relax.get_default_pipeline(target) if self.fused else "default"
             return tvm.compile(module, target=target, relax_pipeline=pipeline)
-
-
-def unavailable() -> str | None:
-    """Return None if TVM can be imported, else the reason why not, in one sentence."""
-    return import_failure("TVM", "tvm", "tvm.relax")

@@ -78,7 +78,12 @@ def test_bounds_that_are_no_constants(mil):
 
 BEYOND = "out of range for an axis of 7"
 REFUSED = [
-    ("slice_by_index", {"x": ROW, "begin": _ints(9), "end": _ints(0)}, {"squeeze_mask": [True]}, BEYOND),
+    (
+        "slice_by_index",
+        {"x": ROW, "begin": _ints(9), "end": _ints(0)},
+        {"squeeze_mask": [True]},
+        "index 9 is out of bounds for axis 0",
+    ),
     ("slice_by_size", {"x": ROW, "begin": _ints(5), "size": _ints(3)}, {}, BEYOND),
     ("slice_by_size", {"x": ROW, "begin": _ints(-8), "size": _ints(1)}, {}, BEYOND),
 ]

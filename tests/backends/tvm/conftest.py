@@ -1,5 +1,3 @@
-from types import SimpleNamespace
-
 import pytest
 
 from kokoro_nb.backends.tvm.schedule.scheduled_tvm import TvmScheduled
@@ -17,21 +15,3 @@ def here():
     from tvm.target import Target
 
     return Target(TvmScheduled("tvm-scheduled").options()["target"])
-
-
-@pytest.fixture(scope="session")
-def plan(here):
-    """Return which rule takes each function of loops, and from how many places it is called."""
-    from tvm import tirx
-
-    from kokoro_nb.backends.tvm.schedule import call_sites, constants, scheduled_by
-    from kokoro_nb.backends.tvm.schedule.loop_rules import Processor
-
-    def plan(module):
-        machine, sites = Processor.of(here), call_sites(module)
-        functions = {name.name_hint: one for name, one in module.functions_items() if isinstance(one, tirx.PrimFunc)}
-        calls = {name: sites.get(name, []) for name in functions}
-        rules = {name: scheduled_by(one, machine, constants(calls[name]))[0] for name, one in functions.items()}
-        return [SimpleNamespace(function=name, rule=rule, calls=len(calls[name])) for name, rule in rules.items()]
-
-    return plan

@@ -118,6 +118,11 @@ def positive(x: Tensor) -> Tensor:
     return torch.clamp(x, min=0)
 
 
+def biased(x: Tensor, bias: Tensor | None) -> Tensor:
+    """Return x plus the bias, if there is one."""
+    return x if bias is None else x + bias.to(x.dtype)
+
+
 @operator("softmax")
 def softmax(x: Tensor, axis: int) -> Tensor:
     """Return exp(x - max) divided by its sum along the axis."""
@@ -174,8 +179,7 @@ def matmul(x: Tensor, y: Tensor, transpose_x: bool, transpose_y: bool) -> Tensor
 @operator("linear")
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return x times the transposed weight; the bias is added last."""
-    product = accumulation.matmul(x, weight.to(x.dtype).transpose(0, 1))
-    return product if bias is None else product + bias.to(x.dtype)
+    return biased(accumulation.matmul(x, weight.to(x.dtype).transpose(0, 1)), bias)
 
 
 @operator("einsum")

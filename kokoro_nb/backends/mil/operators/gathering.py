@@ -47,17 +47,11 @@ def _places(site: OperatorSite, indices: Tensor, size: int) -> Tensor:
 @operator("gather")
 def gather(site: OperatorSite, x: Tensor, indices: Tensor, axis: int, batch_dims: int = 0) -> Tensor:
     """Take slices along an axis, each example of the first `batch_dims` axes by its own indices."""
-    stored, along = x.dtype, axis % x.ndim
-    if stored == torch.uint16:  # sizes, in a float16 file; torch takes no slices of them
-        x = x.to(torch.int32)
-    places = _places(site, indices, x.shape[along])
-    rows, per_row = x.reshape(-1, *x.shape[batch_dims:]), places.reshape(-1, *places.shape[batch_dims:])
-    before, after = rows.shape[1 : along - batch_dims + 1], rows.shape[along - batch_dims + 2 :]
-    taken = [
-        row.index_select(along - batch_dims, chosen.reshape(-1)).reshape((*before, *chosen.shape, *after))
-        for row, chosen in zip(rows, per_row, strict=True)
-    ]
-    return torch.stack(taken).reshape((*x.shape[:batch_dims], *taken[0].shape)).to(stored)
+    along = axis % x.ndim
+    places = _places(site, indices, x.shape[along]).numpy()
+    rows, per_row = x.numpy().reshape(-1, *x.shape[batch_dims:]), places.reshape(-1, *places.shape[batch_dims:])
+    taken = [np.take(row, chosen, along - batch_dims) for row, chosen in zip(rows, per_row, strict=True)]
+    return torch.from_numpy(np.stack(taken)).reshape((*x.shape[:batch_dims], *taken[0].shape))
 
 
 @operator("gather_along_axis")
@@ -113,9 +107,6 @@ def scatter_nd(site: OperatorSite, data: Tensor, indices: Tensor, updates: Tenso
     return _scattered(site, data, places, updates, mode)
 
 
-Places = list[slice]
-
-
 def _slices(
     x: Tensor,
     begin: Tensor,
@@ -124,63 +115,30 @@ def _slices(
     begin_mask: Tensor | None = None,
     end_mask: Tensor | None = None,
     squeeze_mask: Tensor | None = None,
-) -> tuple[Places, list[int]]:
-    """Return one slice for each axis, as Python understands them, and the axes to remove afterwards.
-
-    Raises
-    ------
-    IndexError
-        If an axis to remove has no element at its place.
-    """
+) -> tuple[slice | int, ...]:
+    """Return the index that NumPy takes: of each axis a slice, or the place of the one element that is left of it."""
     steps = [1] * x.ndim if stride is None else ints(stride)
     masks = ([0] * x.ndim if mask is None else ints(mask) for mask in (begin_mask, end_mask, squeeze_mask))
-    places, gone = [], []
-    for axis, (low, high, step, open_low, open_high, removed) in enumerate(
-        zip(ints(begin), ints(end), steps, *masks, strict=True)
-    ):
-        low = 0 if removed and open_low else low
-        if removed:
-            size = x.shape[axis]
-            if not -size <= low < size:
-                raise IndexError(f"index {low} is out of range for an axis of {size}")
-            places.append(slice(low % size, low % size + 1, 1))
-            gone.append(axis)
-        else:
-            places.append(slice(None if open_low else low, None if open_high else high, step))
-    return places, gone
-
-
-def _numbers(places: range) -> Tensor:
-    return torch.tensor(places, dtype=torch.int64)  # an empty range would be taken for floats
-
-
-def _taken(x: Tensor, places: Places) -> Tensor:
-    for axis, place in enumerate(places):
-        chosen = range(*place.indices(x.shape[axis]))
-        if chosen != range(x.shape[axis]):
-            x = x[(slice(None),) * axis + (place,)] if place.step > 0 else x.index_select(axis, _numbers(chosen))
-    return x
+    return tuple(
+        (0 if open_low else low) if removed else slice(None if open_low else low, None if open_high else high, step)
+        for low, high, step, open_low, open_high, removed in zip(ints(begin), ints(end), steps, *masks, strict=True)
+    )
 
 
 @operator("slice_by_index")
 def slice_by_index(x: Tensor, **bounds: Tensor) -> Tensor:
     """Return ``x[begin:end:stride, ...]``; a mask leaves a bound out, or takes one element and removes its axis."""
-    places, gone = _slices(x, **bounds)
-    taken = _taken(x, places)
-    return taken.squeeze(tuple(gone)) if gone else taken
+    return torch.from_numpy(np.array(x.numpy()[_slices(x, **bounds)]))
 
 
 @operator("slice_update")
 def slice_update(x: Tensor, update: Tensor, **bounds: Tensor) -> Tensor:
     """Return x with the slice that `slice_by_index` would take replaced."""
-    places, gone = _slices(x, **bounds)
-    for axis in gone:
-        update = update.unsqueeze(axis)
-    chosen = [_numbers(range(*place.indices(size))) for place, size in zip(places, x.shape, strict=True)]
-    grid = torch.meshgrid(*chosen, indexing="ij")
-    if tuple(update.shape) != tuple(grid[0].shape):
-        raise IndexError(f"an update of shape {tuple(update.shape)} does not fit the slice {tuple(grid[0].shape)}")
-    return x.index_put(tuple(grid), update)
+    result, places = x.numpy().copy(), _slices(x, **bounds)
+    if tuple(update.shape) != result[places].shape:
+        raise IndexError(f"an update of shape {tuple(update.shape)} does not fit the slice {result[places].shape}")
+    result[places] = update.numpy()
+    return torch.from_numpy(result)
 
 
 @operator("slice_by_size")

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from kokoro_nb.backends.mil import accumulation
-from kokoro_nb.backends.mil.operators.elementwise import logistic, positive
+from kokoro_nb.backends.mil.operators.elementwise import biased, logistic, positive
 from kokoro_nb.backends.mil.operators.registry import OperatorSite, operator
 from kokoro_nb.errors import InputError
 
@@ -47,10 +47,6 @@ def _over_time(
 
 def _projected(x: Tensor, weight: Tensor) -> Tensor:
     return accumulation.matmul(x, weight.transpose(0, 1))
-
-
-def _biased(x: Tensor, bias: Tensor | None) -> Tensor:
-    return x if bias is None else x + bias
 
 
 @operator("lstm")
@@ -100,15 +96,15 @@ def lstm(
 def _lstm_cell(weight: Tensor, bias: Tensor | None, gate: Activation, squash: Activation, out: Activation) -> Cell:
     def cell(step: Tensor, state: State) -> State:
         h, c = state
-        i, f, o, z = _biased(step + _projected(h, weight), bias).chunk(4, -1)
+        i, f, o, z = biased(step + _projected(h, weight), bias).chunk(4, -1)
         c = gate(f) * c + gate(i) * squash(z)
         return gate(o) * out(c), c
 
     return cell
 
 
-@operator("rnn")
-def rnn(
+@operator("rnn", "gru")
+def recurrent(
     site: OperatorSite,
     x: Tensor,
     initial_h: Tensor,
@@ -117,36 +113,15 @@ def rnn(
     direction: str,
     output_sequence: bool,
     activation: str,
-    bias: Tensor | None = None,
-) -> State:
-    """Run a simple recurrent layer, forwards or backwards."""
-    out = _activation(site, activation)
-
-    def cell(step: Tensor, state: State) -> State:
-        return (out(_biased(step + _projected(state[0], weight_hh), bias)),)
-
-    outputs, (h,) = _over_time(x, weight_ih, (initial_h,), cell, direction == "reverse", output_sequence)
-    return outputs, h
-
-
-@operator("gru")
-def gru(
-    site: OperatorSite,
-    x: Tensor,
-    initial_h: Tensor,
-    weight_ih: Tensor,
-    weight_hh: Tensor,
-    direction: str,
-    output_sequence: bool,
-    recurrent_activation: str,
-    activation: str,
+    recurrent_activation: str = "linear",
     bias: Tensor | None = None,
     reset_after: Tensor | None = None,
     input_bias: Tensor | None = None,
 ) -> State:
-    """Run MIL's GRU, its gates in the order reset, output, update; the bias of the output gate is not reset.
+    """Run a simple recurrent layer or MIL's GRU, forwards or backwards.
 
-    torch resets that bias too: coremltools writes torch's GRU as a loop, not as this operator.
+    The gates of the GRU are in the order reset, output, update, and the bias of its output gate is not reset. torch
+    resets that bias too: coremltools writes torch's GRU as a loop, not as this operator.
 
     Raises
     ------
@@ -156,14 +131,18 @@ def gru(
     if reset_after is not None or input_bias is not None:
         raise InputError(f"gru '{site.name}' has reset_after or input_bias, which MIL does not define; leave them out.")
     gate, out = _activation(site, recurrent_activation), _activation(site, activation)
-    parts = (None, None, None) if bias is None else bias.chunk(3)
 
-    def cell(step: Tensor, state: State) -> State:
+    def rnn(step: Tensor, state: State) -> State:
+        return (out(biased(step + _projected(state[0], weight_hh), bias)),)
+
+    def gru(step: Tensor, state: State) -> State:
         (h,) = state
+        parts = (None, None, None) if bias is None else bias.chunk(3)
         ri, oi, zi = step.chunk(3, -1)
         rh, oh, zh = _projected(h, weight_hh).chunk(3, -1)
-        r, z = gate(_biased(ri + rh, parts[0])), gate(_biased(zi + zh, parts[2]))
-        return ((1 - z) * out(_biased(oi + r * oh, parts[1])) + z * h,)
+        r, z = gate(biased(ri + rh, parts[0])), gate(biased(zi + zh, parts[2]))
+        return ((1 - z) * out(biased(oi + r * oh, parts[1])) + z * h,)
 
-    outputs, (h,) = _over_time(x, weight_ih, (initial_h,), cell, direction == "reverse", output_sequence)
+    cell, backwards = gru if site.type == "gru" else rnn, direction == "reverse"
+    outputs, (h,) = _over_time(x, weight_ih, (initial_h,), cell, backwards, output_sequence)
     return outputs, h

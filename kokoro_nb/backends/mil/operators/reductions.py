@@ -21,15 +21,6 @@ def _over_axes(reduce: Reduction) -> Callable[..., Tensor]:
     return run
 
 
-def _along_axis(place: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Make an operator of torch's argmax or argmin: the place of the first such element, or of the first NaN."""
-
-    def run(x: Tensor, axis: int, keep_dims: bool) -> Tensor:
-        return place(x, dim=axis, keepdim=keep_dims)
-
-    return run
-
-
 def _real(x: Tensor) -> Tensor:
     return x if x.is_floating_point() else x.double()
 
@@ -53,7 +44,12 @@ REDUCTIONS: dict[str, Reduction] = {
     "reduce_log_sum_exp": _log_sum_exp,
 }
 table({name: _over_axes(reduce) for name, reduce in REDUCTIONS.items()})
-table({"reduce_argmax": _along_axis(torch.argmax), "reduce_argmin": _along_axis(torch.argmin)})
+table(  # the place of the first such element, or of the first NaN
+    {
+        "reduce_argmax": lambda x, axis, keep_dims: torch.argmax(x, int(axis), bool(keep_dims)),
+        "reduce_argmin": lambda x, axis, keep_dims: torch.argmin(x, int(axis), bool(keep_dims)),
+    }
+)
 
 
 @operator("argsort")

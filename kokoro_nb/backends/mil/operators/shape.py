@@ -22,15 +22,6 @@ def reshape(site: OperatorSite, x: Tensor, shape: list[int]) -> Tensor:
     return x.reshape([size if size else sizes[i] for i, size in enumerate(shape)])
 
 
-@operator("expand_dims")
-def expand_dims(x: Tensor, axes: list[int]) -> Tensor:
-    """Insert axes of size 1, numbered in the result."""
-    rank = x.ndim + len(axes)
-    for axis in sorted(axis % rank for axis in axes):
-        x = x.unsqueeze(axis)
-    return x
-
-
 @operator("concat")
 def concat(values: list[Tensor], axis: int, interleave: bool) -> Tensor:
     """Join along an axis, one after the other or, interleaved, by turns."""
@@ -43,14 +34,9 @@ def concat(values: list[Tensor], axis: int, interleave: bool) -> Tensor:
 
 
 @operator("split")
-def split(
-    x: Tensor, axis: int, num_splits: int | None = None, split_sizes: list[int] | None = None
-) -> tuple[Tensor, ...]:
+def split(x: Tensor, axis: int, num_splits: int = 1, split_sizes: list[int] | None = None) -> tuple[Tensor, ...]:
     """Cut along an axis, into parts of one size or of given sizes."""
-    if split_sizes is not None:
-        return x.split(split_sizes, dim=axis)
-    assert num_splits is not None
-    return x.split(x.shape[axis] // num_splits, dim=axis)
+    return x.split(split_sizes or x.shape[axis] // num_splits, dim=axis)
 
 
 @operator("pad")
@@ -62,23 +48,15 @@ def pad(site: OperatorSite, x: Tensor, pad: list[int], mode: str, constant_val: 
     InputError
         If a mirror would need more than the axis has.
     """
-    for axis, before, after in zip(range(x.ndim - len(pad) // 2, x.ndim), pad[::2], pad[1::2], strict=True):
-        size = x.shape[axis]
-        if mode == "constant":
-            sizes = list(x.shape)
-            parts = [constant_val.to(x.dtype).expand(*sizes[:axis], n, *sizes[axis + 1 :]) for n in (before, after)]
-            x = torch.cat([parts[0], x, parts[1]], dim=axis)
-            continue
-        places = torch.arange(-before, size + after)
-        if mode == "replicate":
-            places = places.clamp(0, size - 1)
-        elif max(before, after) >= size:
-            what = f"mirrors {max(before, after)} elements of an axis of {size}; it can mirror {size - 1}"
+    pairs = [(0, 0)] * (x.ndim - len(pad) // 2) + list(zip(pad[::2], pad[1::2], strict=True))
+    if mode == "constant":
+        filling = constant_val.to(x.dtype).numpy()
+        return torch.from_numpy(np.pad(x.numpy(), pairs, constant_values=filling))
+    for size, pair in zip(x.shape, pairs, strict=True):
+        if mode == "reflect" and max(pair) >= max(size, 1):
+            what = f"mirrors {max(pair)} elements of an axis of {size}; it can mirror {size - 1}"
             raise InputError(f"pad '{site.name}' {what}.")
-        else:
-            places = (size - 1) - (places.abs() - (size - 1)).abs()
-        x = x.index_select(axis, places)
-    return x
+    return torch.from_numpy(np.pad(x.numpy(), pairs, mode="edge" if mode == "replicate" else "reflect"))
 
 
 table(
@@ -87,6 +65,7 @@ table(
         "transpose": lambda x, perm: x.permute(*ints(perm)),
         "stack": lambda values, axis: torch.stack(values, dim=int(axis)),
         "tile": lambda x, reps: x.repeat(*ints(reps)),
+        "expand_dims": lambda x, axes: torch.from_numpy(np.expand_dims(x.numpy(), tuple(ints(axes)))),
         "squeeze": lambda x, axes=None: x.squeeze() if axes is None else x.squeeze(tuple(ints(axes))),
         "reverse": lambda x, axes=None: x.flip(list(range(x.ndim)) if axes is None else ints(axes)),
         "pixel_shuffle": lambda x, upscale_factor: F.pixel_shuffle(x, int(upscale_factor)),

@@ -1,107 +1,102 @@
 """A pass that reorders the loops TVM writes, for processors: blocks in registers, vectors, all cores.
 
 TVM has such rules for graphics processors (DLight) and searches for schedules otherwise (MetaSchedule); for processors
-its rules are two, for a vector times a matrix and for norms, and leave convolutions as they are written. These
-recognise functions by their structure, never by a name.
+its rules are two, for a vector times a matrix and for norms, and leave convolutions as they are written.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from math import prod
 from typing import Any
 
-from kokoro_nb.backends.tvm.schedule.blocked import blocked
-from kokoro_nb.backends.tvm.schedule.loop_rules import MARK, Processor
-from kokoro_nb.backends.tvm.schedule.rows import elementwise, rowwise
-from kokoro_nb.backends.tvm.schedule.structure import every
+from kokoro_nb.backends.tvm.schedule.operators import COLUMNS, TILE
 
-Rule = Callable[[Any, Processor, Collection[int]], Any | None]
-RULES: Mapping[str, Rule] = {"blocked": blocked, "rowwise": rowwise, "elementwise": elementwise}
+_SPREADS = 0  # IterVar.DataPar
+WORTH_SHARING = 2**14  # elements; a loop with fewer is over before another core has begun
 
 
-def scheduled(module: Any, target: Any) -> Any:
-    """Return `module` with each of its functions of loops scheduled by the first rule that knows it.
+def scheduled(module: Any) -> Any:
+    """Return a module, legalised and fused or not, with its functions of loops scheduled; it is not touched itself.
 
-    Parameters
-    ----------
-    module : tvm.IRModule
-        Legalised, and fused or not.
-    target : tvm.target.Target
-        A processor.
-
-    Returns
-    -------
-    tvm.IRModule
-        A function that no rule knows is in it unchanged. `module` itself is not touched.
+    A function whose loops TVM cannot reorder is in it unchanged.
     """
-    from tvm import ir, tirx
+    from tvm import ir, s_tir, tirx
 
-    machine, sites = Processor.of(target), call_sites(module)
     functions = dict(module.functions_items())
     for name, function in functions.items():
-        if isinstance(function, tirx.PrimFunc):
-            _, functions[name] = scheduled_by(function, machine, constants(sites.get(name.name_hint, [])))
-    return prepared(ir.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos))
+        if isinstance(function, tirx.PrimFunc) and isinstance(function.body, s_tir.SBlockRealize):
+            with suppress(s_tir.ScheduleError):
+                functions[name] = scheduled_alone(function)
+    return ir.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
 
 
-def scheduled_by(function: Any, machine: Processor, constants: Collection[int]) -> tuple[str | None, Any]:
-    """Return the name of the rule that takes `function`, and the function scheduled; None and the function if none.
+def scheduled_alone(function: Any) -> Any:
+    """Return a function of loops with these scheduled.
 
-    `constants` are the places of the parameters that are the same whenever the function is called from one place.
+    A copy is scheduled because TVM 0.27 does so in place even where another function has the same loops, as the one has
+    that it was made from.
+
+    Raises
+    ------
+    tvm.s_tir.ScheduleError
+        If TVM cannot reorder the loops.
     """
-    from tvm.s_tir import ScheduleError
+    from tvm import s_tir
 
-    for name, rule in RULES.items():
-        try:
-            schedule = rule(function, machine, constants)
-        except ScheduleError:  # recognised, but a step does not apply: the next rule may do
-            continue
-        if schedule is not None:
-            return name, schedule.mod["main"].with_attr("tirx.is_scheduled", True)
-    return None, function
-
-
-def call_sites(module: Any) -> dict[str, list[Any]]:
-    """Return the arguments of every call of a function of loops, by the function's name."""
-    from tvm import ir, relax
-
-    found: dict[str, list[Any]] = {}
-    call_tir = ir.Op.get("relax.call_tir")
-
-    def note(expression: Any) -> None:
-        if isinstance(expression, relax.Call) and expression.op.same_as(call_tir):
-            found.setdefault(expression.args[0].name_hint, []).append(list(expression.args[1].fields))
-
-    for _, function in module.functions_items():
-        if isinstance(function, relax.Function):
-            relax.analysis.post_order_visit(function, note)
-    return found
+    schedule = s_tir.Schedule(s_tir.renew_defs(function))
+    root = schedule.get_sblock("root")
+    for block in schedule.get_child_blocks(root):
+        _inline(schedule, block)
+    for block in schedule.get_child_blocks(root):
+        (_in_registers if TILE in schedule.get(block).annotations else _share)(schedule, block)
+    return schedule.mod["main"].with_attr("tirx.is_scheduled", True)
 
 
-def constants(sites: list[Any]) -> frozenset[int]:
-    """Return the places of the arguments that are constants in every call."""
-    from tvm import ir
+def _inline(schedule: Any, block: Any) -> None:
+    """Inline a block into the one that reads it, but for copies, sums, and results of the function."""
+    about, results = schedule.get(block), schedule.mod["main"].params
+    stays = len(schedule.get_consumers(block)) != 1 or about.name_hint == COLUMNS
+    whole = all(axis.iter_type == _SPREADS for axis in about.iter_vars)
+    if whole and not stays and not any(one.source.same_as(result) for one in about.writes for result in results):
+        schedule.compute_inline(block)
 
-    places = range(len(sites[0])) if sites else ()
-    return frozenset(i for i in places if all(isinstance(arguments[i], ir.GenericConst) for arguments in sites))
+
+def _axes(schedule: Any, block: Any) -> tuple[list[Any], list[Any]]:
+    """Return the loops of a block that spread over its results, and those that sum."""
+    loops, axes = list(schedule.get_loops(block)), schedule.get(block).iter_vars
+    spread = [loop for loop, axis in zip(loops, axes, strict=False) if axis.iter_type == _SPREADS]
+    return spread, loops[len(spread) :]
 
 
-def prepared(module: Any) -> Any:
-    """Return `module` with all that its functions copy out of constants copied already.
+def _share(schedule: Any, block: Any) -> None:
+    """Fuse the outer loops of a block, but for the last, of which LLVM makes vectors; have cores share what is long."""
+    from tvm import tirx
 
-    The blocks are those marked with `MARK`. TVM splits them off as functions of their own, and folds these. The other
-    functions are kept away from the first pass, which fails on some.
-    """
-    import tvm
-    from tvm import ir, s_tir, tirx
-    from tvm.relax import transform
+    spread, summed = _axes(schedule, block)
+    sizes = [schedule.get(loop).extent for loop in (*spread, *summed)]
+    outer = spread if summed else spread[:-1] or spread
+    if outer and all(isinstance(size, tirx.IntImm) for size in sizes):
+        fused = schedule.fuse(*outer)
+        if prod(map(int, sizes)) >= WORTH_SHARING:
+            schedule.parallel(fused)
 
-    def marked(function: Any) -> bool:
-        return any(MARK in block.annotations for block in every(function.body, s_tir.SBlock))
 
-    functions = dict(module.functions_items())
-    others = {name: f for name, f in functions.items() if isinstance(f, tirx.PrimFunc) and not marked(f)}
-    if len(others) + sum(not isinstance(f, tirx.PrimFunc) for f in functions.values()) == len(functions):
-        return module
-    rest = {name: f for name, f in functions.items() if name not in others}
-    split = transform.SplitLayoutRewritePreproc()(ir.IRModule(rest, module.attrs, module.global_infos))
-    whole = ir.IRModule({**dict(split.functions_items()), **others}, split.attrs, split.global_infos)
-    return tvm.transform.Sequential([transform.FoldConstant(), transform.DeadCodeElimination()])(whole)
+def _in_registers(schedule: Any, block: Any) -> None:
+    """Compute sums block by block, each block in registers until it is complete."""
+    height, vectors, lanes = map(int, schedule.get(block).annotations[TILE])
+    (*batch, row, column), summed = _axes(schedule, block)
+    rows, row = schedule.split(row, [None, height])
+    columns, vector, lane = schedule.split(column, [None, vectors, lanes])
+    schedule.reorder(*batch, columns, rows, *summed, row, vector, lane)
+    outer = schedule.fuse(*batch, columns, rows)
+    schedule.parallel(outer)
+    kept = schedule.cache_write(block, 0, "local")
+    schedule.reverse_compute_at(kept, outer)
+    _unrolled(schedule, row, vector, lane)
+    _unrolled(schedule, *schedule.get_loops(schedule.decompose_reduction(block, summed[0]))[-3:])
+    schedule.vectorize(schedule.split(schedule.get_loops(kept)[-1], [None, lanes])[1])
+
+
+def _unrolled(schedule: Any, row: Any, vector: Any, lane: Any) -> None:
+    schedule.unroll(row)
+    schedule.unroll(vector)
+    schedule.vectorize(lane)

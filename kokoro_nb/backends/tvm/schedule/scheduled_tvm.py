@@ -11,6 +11,7 @@ from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.tvm import Calls, Tvm, TvmProgram
 from kokoro_nb.backends.tvm.importer import relax_module
 from kokoro_nb.backends.tvm.schedule import scheduled
+from kokoro_nb.backends.tvm.schedule.operators import legalisations
 
 CHOSEN = ("TVM_NUM_THREADS", "OMP_NUM_THREADS")  # which TVM reads, in this order, when it computes for the first time
 
@@ -20,8 +21,8 @@ class TvmScheduled(Tvm):
     """TVM with joined operators, whose loops a pass of this package reorders for this processor.
 
     TVM leaves the loops of a model that was not tuned as they are written. In their place come loops in blocks, on
-    vectors and on all cores, sums in several parts, and a sine and cosine that vectors can compute; all other passes
-    are those of `tvm.relax.get_default_pipeline`. Results differ from those of the backend ``tvm`` by rounding.
+    vectors and on all cores, and a sine and cosine that vectors can compute; all other passes are those of
+    `tvm.relax.get_default_pipeline`. Results differ from those of the backend ``tvm`` by rounding.
     """
 
     def options(self) -> dict[str, Any]:
@@ -55,17 +56,18 @@ def _this_processor() -> dict[str, Any]:
 
 
 def _pipeline(target: Any) -> Any:
-    """Return TVM's passes for a processor, with the loops reordered before memory is planned."""
+    """Return TVM's passes for a processor, with operators of ours, and loops reordered before memory is planned."""
     import tvm
     from tvm.relax.backend.cpu_generic import pipeline as passes
 
     @tvm.transform.module_pass(opt_level=0)
     def reorder(module: Any, _context: Any) -> Any:
-        return scheduled(module, target)
+        return scheduled(module)
 
     return tvm.transform.Sequential(
         [
             *passes.library_dispatch_passes(target),
+            tvm.relax.transform.LegalizeOps(legalisations(target)),
             *passes.legalize_passes(target),
             reorder,
             *passes.dataflow_lower_passes(target),
