@@ -175,7 +175,7 @@ class BudgetWatch:
         with contextlib.suppress(NotDefined, ValueError, TypeError, RuntimeError, LookupError):
             written = self.integers.written_out(node)  # a node that cannot be computed is named by its judgement
             if written is None:
-                self._see(OnnxCall(node.proto, self.file.opsets), node, values)
+                self._see(OnnxCall(node.proto, self.file.opsets), node, values, "QDQ", {})
             else:
                 own.update(written.constants)
                 self._see_written_out(written, node, ChainMap(own, self.scales, dict(values)))
@@ -185,28 +185,21 @@ class BudgetWatch:
 
     def _see_written_out(self, written: WrittenOut, node: OnnxNode, values: ChainMap[str, Value]) -> None:
         """Take in a layer on integers, or on weights of few bits, as the nodes that it stands for."""
-        if written.form == "weights only":
-            call, name = OnnxCall(node.proto, self.file.opsets), written.nodes[0].input[1]
-            columns, depth = call.get("N"), call.get("K")
-            inputs = [values[one] if one else None for one in node.proto.input[1:4]]
-            values[name] = computed(call, [np.eye(depth), *inputs])[0]
-            steps = np.repeat(widened(inputs[1]).reshape(columns, -1), call.get("block_size"), axis=1)
-            self.weights[name] = np.square(steps[:, :depth].T) / 12
         for proto in written.nodes:
             call = OnnxCall(proto, self.file.opsets)
             summed = written.product == proto.output[0] != node.outputs[0]  # which a later node makes a float
             if summed or any(name not in values for name in proto.output):
                 results = computed(call, [values[name] for name in proto.input])
                 values.update(zip(proto.output, results, strict=True))
-            self._see(call, node, values, written.form)
+            self._see(call, node, values, written.form, written.constants)
 
-    def _see(self, call: OnnxCall, node: OnnxNode, values: Values, form: str = "QDQ") -> None:
+    def _see(self, call: OnnxCall, node: OnnxNode, values: Values, form: str, own: Values) -> None:
         """Take in an operator of a node, on floats or between floats and integers."""
         kind, names, given = call.node.op_type, list(call.node.input), call.node.output[0]
         inputs = [values[name] if name else None for name in names]
         first = names[0] if names else ""
         if kind == "DequantizeLinear":
-            if first in self.file.constants:
+            if first in self.file.constants or first in own:
                 shape, axis, block = np.asarray(inputs[0]).shape, call.get("axis", 1), call.get("block_size", 0)
                 steps = scales_spread(widened(inputs[1]), shape, axis, block)
                 self.weights[given] = np.broadcast_to(np.square(steps) / 12, shape)
