@@ -11,6 +11,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import torch
+from torch.fx.node import map_arg
 
 from kokoro_nb.backends.called_operators import (
     calling_line,
@@ -140,20 +142,20 @@ class Specification:
         double : bool
             Compute in float64, constants and tensors that the program makes included.
         """
-        import torch
-
-        graph, names = self.program.graph, self._result_names
-        values = {node: self._held(node, inputs, double) for node in graph.nodes if node.op in HELD}
-        dead = self._last_uses
+        nodes, names = self.program.graph.nodes, self._result_names
+        values = {node: self._held(node, inputs, double) for node in nodes if node.op in HELD}
+        last = {node: node for node in nodes} | {source: node for node in nodes for source in node.all_input_nodes}
         with torch.no_grad(), default_dtype(double):
-            for node in graph.nodes:
-                if node.op == "call_function":
-                    values[node] = result = _call(node, values, double)
-                    if observe is not None and node in names:
-                        instead = observe(names[node], result)
-                        values[node] = result if instead is None else instead
-                for used in dead.get(node, ()):
-                    del values[used]
+            for node in nodes:
+                if node.op != "call_function":
+                    continue
+                values[node] = result = _call(node, values, double)
+                if observe is not None and node in names:
+                    instead = observe(names[node], result)
+                    values[node] = result if instead is None else instead
+                for used in (node, *node.all_input_nodes):
+                    if last[used] is node:
+                        del values[used]
             results = zip(self.outputs, user_results(self.program), strict=True)
             return {name: np.array(array_of(values[node])) for name, node in results}
 
@@ -178,8 +180,6 @@ class Specification:
         -------
         torch.Tensor
         """
-        import torch
-
         if self.named_by is not None:
             return self.named_by.recompute(name, inputs, captured, double, substitute)
         if name not in self._nodes:
@@ -207,14 +207,12 @@ class Specification:
 
     def source_line(self, name: str) -> str:
         """Return file and line of the model's code that calls the operator `name`; empty where PyTorch notes none."""
-        if self.named_by is not None:
-            return self.named_by.source_line(name)
-        node = self._nodes.get(name)
+        node = (self.named_by or self)._nodes.get(name)
         return "" if node is None else calling_line(node)
 
     def node_name(self, name: str) -> str:
         """Return the name of the node that computes the operator `name`."""
-        return self._nodes[name].name if self.named_by is None else self.named_by.node_name(name)
+        return str((self.named_by or self)._nodes[name].name)
 
     def numbers(self, name: str) -> dict[str, Any]:
         """Return the arguments of the operator `name` that are no tensors, by name; those left out are missing."""
@@ -280,21 +278,8 @@ class Specification:
         nodes = [node for node in self.program.graph.nodes if node.op == "placeholder" and node not in self._constants]
         return dict(zip(nodes, self.inputs, strict=True))
 
-    @cached_property
-    def _last_uses(self) -> dict[Any, list[Any]]:
-        """Node -> the nodes whose results nobody reads after it, its own included."""
-        nodes = self.program.graph.nodes
-        last = {node: node for node in nodes} | {source: node for node in nodes for source in node.all_input_nodes}
-        found: dict[Any, list[Any]] = {}
-        for source, node in last.items():
-            if source.op == "call_function" and node.op != "output":
-                found.setdefault(node, []).append(source)
-        return found
-
     def _held(self, node: Any, inputs: Given, double: bool) -> Any:
         """Return an input, a constant, or the graph of a branch of `torch.cond`."""
-        import torch
-
         if node.op == "get_attr":
             return getattr(self.program.graph_module, node.target)
         if node in self._constants:
@@ -358,8 +343,6 @@ def _short(node: Any) -> str:
 
 
 def _call(node: Any, values: Mapping[Any, Any], double: bool, substitute: Hook = None) -> Any:
-    from torch.fx.node import map_arg
-
     args, kwargs = map_arg((node.args, node.kwargs), values.__getitem__)
     target = node.target
     if double:
@@ -367,8 +350,6 @@ def _call(node: Any, values: Mapping[Any, Any], double: bool, substitute: Hook =
             return None
         args, kwargs = double_dtypes(args), double_dtypes(kwargs)
         if str(target) == "aten.view.default":  # an operator may lay its result out in another way in float64
-            import torch
-
             target = torch.ops.aten.reshape.default
     result = widened(target(*args, **kwargs), double)  # a cast rounds, and what goes on from it is float64
     return result if substitute is None else substitute(node.target, args, kwargs, result)

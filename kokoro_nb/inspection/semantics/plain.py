@@ -105,11 +105,9 @@ def _mean_variance_norm(call: OnnxCall, x: Array) -> Array:
 
 @meaning("LRN")
 def _local_response(call: OnnxCall, x: Array) -> Array:
-    size, channels = call.get("size"), x.shape[1]
-    squares = np.zeros_like(x)
-    for channel in range(channels):
-        window = slice(max(0, channel - (size - 1) // 2), min(channels, channel + size // 2 + 1))
-        squares[:, channel] = np.square(x[:, window]).sum(axis=1)
+    size = call.get("size")
+    padded = np.pad(np.square(x), [(0, 0), ((size - 1) // 2, size // 2), *[(0, 0)] * (x.ndim - 2)])
+    squares = np.lib.stride_tricks.sliding_window_view(padded, size, axis=1).sum(axis=-1)
     return x / (call.get("bias", 1.0) + call.get("alpha", 1e-4) / size * squares) ** call.get("beta", 0.75)
 
 
