@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch.export.graph_signature import OutputKind
+from torch.fx.node import map_aggregate
 
 from kokoro_nb.torch_private import schema
 
@@ -39,8 +40,7 @@ def user_results(program: Any) -> tuple[Any, ...]:
 
 def written_state(program: Any) -> dict[str, str]:
     """Return the buffers and inputs that an `ExportedProgram` without writes in place changes: name -> node."""
-    signature = program.graph_signature
-    written = {**signature.buffers_to_mutate, **signature.user_inputs_to_mutate}
+    written = program.graph_signature.buffers_to_mutate | program.graph_signature.user_inputs_to_mutate
     return {name: node for node, name in written.items()}
 
 
@@ -111,11 +111,8 @@ def default_dtype(double: bool) -> Iterator[None]:
 
 def double_dtypes(argument: Any) -> Any:
     """Put float64 in the place of float32 in the dtypes that an operator is given."""
-    if isinstance(argument, torch.dtype):
-        return {torch.float32: torch.float64, torch.complex64: torch.complex128}.get(argument, argument)
-    if isinstance(argument, dict):
-        return {key: double_dtypes(value) for key, value in argument.items()}
-    return type(argument)(map(double_dtypes, argument)) if isinstance(argument, list | tuple) else argument
+    wide = {torch.float32: torch.float64, torch.complex64: torch.complex128}
+    return map_aggregate(argument, lambda one: wide.get(one, one) if isinstance(one, torch.dtype) else one)
 
 
 def widened(tensor: Any, double: bool) -> Any:

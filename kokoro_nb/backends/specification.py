@@ -62,11 +62,20 @@ class Specification:
             return self.named_by.operators
         return tuple(self._operator(node) for node in self._nodes.values())
 
-    @cached_property
+    @property
+    def results_of_outputs(self) -> dict[str, Any]:
+        """Name of each output -> the node that gives it."""
+        return dict(zip(self.outputs, user_results(self.program), strict=True))
+
+    @property
     def output_dtypes(self) -> dict[str, str]:
         """Name of each output -> its dtype."""
-        nodes = zip(self.outputs, user_results(self.program), strict=True)
-        return {name: dtype_name(node.meta["val"].dtype) for name, node in nodes}
+        return {name: dtype_name(node.meta["val"].dtype) for name, node in self.results_of_outputs.items()}
+
+    @property
+    def givers(self) -> dict[str, str]:
+        """Name of each output -> the operator that gives it; an empty text if none does."""
+        return {name: self.source_of(node) or "" for name, node in self.results_of_outputs.items()}
 
     @cached_property
     def state(self) -> dict[str, str | None]:
@@ -156,8 +165,7 @@ class Specification:
                 for used in (node, *node.all_input_nodes):
                     if last[used] is node:
                         del values[used]
-            results = zip(self.outputs, user_results(self.program), strict=True)
-            return {name: np.array(array_of(values[node])) for name, node in results}
+            return {name: np.array(array_of(values[node])) for name, node in self.results_of_outputs.items()}
 
     def recompute(self, name: str, inputs: Given, captured: Given, double: bool = True, substitute: Hook = None) -> Any:
         """Compute one operator on its inputs; of a changed program, as the one that names it would.
@@ -242,8 +250,6 @@ class Specification:
     @cached_property
     def _result_names(self) -> dict[Any, str]:
         """Node that holds the result of an operator -> name of the operator."""
-        if self.named_by is None:
-            return self._names
         return {node: name for name, node in self.results(self.program.graph.nodes).items()}
 
     @cached_property
@@ -266,11 +272,8 @@ class Specification:
     def _constants(self) -> dict[Any, str]:
         """Placeholder node -> name of the parameter, buffer or constant that it stands for."""
         signature = self.program.graph_signature
-        names = {
-            **signature.inputs_to_parameters,
-            **signature.inputs_to_buffers,
-            **signature.inputs_to_lifted_tensor_constants,
-        }
+        names = signature.inputs_to_parameters | signature.inputs_to_buffers
+        names |= signature.inputs_to_lifted_tensor_constants
         return {node: names[node.name] for node in self.program.graph.nodes if node.name in names}
 
     @cached_property

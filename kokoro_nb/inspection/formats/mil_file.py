@@ -219,16 +219,12 @@ def _read(operation: Any) -> Iterator[Any]:
             yield from value if isinstance(value, list | tuple) else [value]
 
 
-def _text(error: Exception) -> str:
-    return " ".join(str(error).split())
-
-
 def _with_note(error: Exception) -> str:
-    return f"{_text(error)} {getattr(error, '__notes__', [''])[0]}"
+    return f"{error} {getattr(error, '__notes__', [''])[0]}"
 
 
 def _in_one_file(path: Path) -> SavedProgram:
-    with refusing(f"{path} is no Core ML model, or it is damaged: {{}}.", _text), quietly():
+    with refusing(f"{path} is no Core ML model, or it is damaged: {{}}.", str), quietly():
         import coremltools as ct
 
         spec = ct.utils.load_spec(str(path))
