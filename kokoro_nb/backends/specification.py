@@ -5,33 +5,25 @@ Every backend takes an exported program apart in its own way, and PyTorch notes 
 where it comes from and never by what it is called.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 import torch
-from torch.fx.node import map_arg
+from torch.fx.node import map_aggregate, map_arg
 
-from kokoro_nb.backends.called_operators import (
-    calling_line,
-    calling_module,
-    default_dtype,
-    double_dtypes,
-    is_element,
-    laid_out,
-    origin,
-    user_results,
-    widened,
-    written_state,
-)
+from kokoro_nb.backends.called_operators import calling_module, default_dtype, is_element, laid_out, user_results
 from kokoro_nb.backends.signature import array_of, as_tensor, dtype_name, sizes
 from kokoro_nb.errors import InputError
 from kokoro_nb.torch_private import schema
 from kokoro_nb.traces.trace import CONSTANT, INPUT, Given, Hook, Operator
 
 HELD = ("placeholder", "get_attr")  # kinds of nodes that compute nothing
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 Observer = Callable[[str, Any], Any]
 Source = tuple[str, int | None]  # name of a node of the exported program, and which of its results
 
@@ -81,7 +73,9 @@ class Specification:
     def state(self) -> dict[str, str | None]:
         """Name of each buffer or input that the program writes to -> the operator that computes its new value."""
         nodes = {node.name: node for node in self.program.graph.nodes}
-        return {name: self.source_of(nodes[node]) for name, node in written_state(self.program).items()}
+        signature = self.program.graph_signature
+        written = signature.buffers_to_mutate | signature.user_inputs_to_mutate
+        return {name: self.source_of(nodes[node]) for node, name in written.items()}
 
     def source_of(self, node: Any) -> str | None:
         """Return the name of the operator that a node of a program made from the exported one was made of, or None."""
@@ -205,7 +199,7 @@ class Specification:
                 elif node is not target and self._names.get(node) in captured:
                     known, dtype = torch.tensor(captured[self._names[node]]), node.meta["val"].dtype
                     # a backend may keep in float16 what the program computes in float32, and in int32 what in int64
-                    known = widened(known if double and dtype.is_floating_point else known.to(dtype), double)
+                    known = _widened(known if double and dtype.is_floating_point else known.to(dtype), double)
                     values[node] = laid_out(known, node.meta["val"].stride())
                 elif waiting := [source for source in node.all_input_nodes if source not in values]:
                     pending += waiting
@@ -216,7 +210,7 @@ class Specification:
     def source_line(self, name: str) -> str:
         """Return file and line of the model's code that calls the operator `name`; empty where PyTorch notes none."""
         node = (self.named_by or self)._nodes.get(name)
-        return "" if node is None else calling_line(node)
+        return "" if node is None else _calling_line(node)
 
     def node_name(self, name: str) -> str:
         """Return the name of the node that computes the operator `name`."""
@@ -266,7 +260,7 @@ class Specification:
     def _counts(self) -> dict[str, int]:
         """What an operator of several results was made of -> how many it has."""
         several = (node.args[0] for node in self._nodes.values() if is_element(node))
-        return {origin(node): len(node.meta["val"]) for node in several}
+        return {_origin(node): len(node.meta["val"]) for node in several}
 
     @cached_property
     def _constants(self) -> dict[Any, str]:
@@ -286,11 +280,11 @@ class Specification:
         if node.op == "get_attr":
             return getattr(self.program.graph_module, node.target)
         if node in self._constants:
-            return widened(self.stored(self._constants[node]), double)
+            return _widened(self.stored(self._constants[node]), double)
         value = inputs[self._inputs[node]]
         if not isinstance(value, torch.Tensor):
             value = as_tensor(value, dtype_name(node.meta["val"].dtype))
-        return widened(value, double)
+        return _widened(value, double)
 
     def stored(self, name: str) -> Any:
         """Return a parameter, a buffer or a constant of the program by its name."""
@@ -317,9 +311,25 @@ class Specification:
                 yield from self._labels(node.all_input_nodes)
 
 
+def _origin(node: Any) -> str:
+    """Return the name of the node of the exported program that a node was made of: its own, if of none."""
+    chain, name = node.meta.get("from_node"), node.name
+    while chain:
+        name, chain = chain[-1].name, chain[-1].from_node
+    return str(name)
+
+
+def _calling_line(node: Any) -> str:
+    """Return the innermost line outside PyTorch that a node comes from, ``vocoder.py:12``; empty if none is noted."""
+    called = node.args[0] if is_element(node) and not node.meta.get("stack_trace") else node
+    frames = _FRAME.findall(called.meta.get("stack_trace") or "")
+    own = [one for one in frames if "/torch/" not in one[0].replace("\\", "/") and not one[0].startswith("<")]
+    return f"{PurePath(own[-1][0]).name}:{own[-1][1]}" if own else ""
+
+
 def _source(node: Any) -> Source:
     """Return the node of the exported program that a node was made of, and the place of the result that it takes."""
-    return origin(node), node.args[1] if is_element(node) else None
+    return _origin(node), node.args[1] if is_element(node) else None
 
 
 def _kind(node: Any) -> tuple[tuple[int, ...], str] | None:
@@ -351,8 +361,21 @@ def _call(node: Any, values: Mapping[Any, Any], double: bool, substitute: Hook =
     if double:
         if str(node.target).startswith("aten._assert_tensor_metadata"):  # of a dtype, which is another one in float64
             return None
-        args, kwargs = double_dtypes(args), double_dtypes(kwargs)
+        args, kwargs = _double_dtypes(args), _double_dtypes(kwargs)
         if str(target) == "aten.view.default":  # an operator may lay its result out in another way in float64
             target = torch.ops.aten.reshape.default
-    result = widened(target(*args, **kwargs), double)  # a cast rounds, and what goes on from it is float64
+    result = _widened(target(*args, **kwargs), double)  # a cast rounds, and what goes on from it is float64
     return result if substitute is None else substitute(node.target, args, kwargs, result)
+
+
+def _double_dtypes(argument: Any) -> Any:
+    """Put float64 in the place of float32 in the dtypes that an operator is given."""
+    wide = {torch.float32: torch.float64, torch.complex64: torch.complex128}
+    return map_aggregate(argument, lambda one: wide.get(one, one) if isinstance(one, torch.dtype) else one)
+
+
+def _widened(tensor: Any, double: bool) -> Any:
+    """Return a tensor of floats or complex numbers in float64, if `double`; anything else as it is."""
+    if not double or not hasattr(tensor, "is_complex"):
+        return tensor
+    return tensor.double() if tensor.is_floating_point() else tensor.cdouble() if tensor.is_complex() else tensor

@@ -307,11 +307,9 @@ class PteInstructions:
             return [tensor(one) if one >= 0 else None for one in found.items]
         if kind == "IntList":
             return [self.plan.values[one].val.int_val for one in found.items]
-        if kind in ("DoubleList", "BoolList"):
-            return list(found.items)
         if kind == "Double":
             return float(found.double_val)  # of an infinity ExecuTorch's reader makes a text
-        return next(iter(vars(found).values()), None)
+        return next(iter(vars(found).values()), None)  # a number, a text, or a list of them
 
     def dtype(self, value: int) -> str:
         """Return the type of a tensor, as NumPy calls it."""

@@ -13,15 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.inspection.semantics.onnx_call import (
-    MEANINGS,
-    MICROSOFT,
-    OnnxCall,
-    computed,
-    dtypes_of,
-    meaning,
-    stored_as,
-)
+from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall, computed, dtypes_of, meaning, stored_as
 from kokoro_nb.inspection.value_types import Array, Arrays, Input, Value
 
 RANGES = {f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (2, 4, 8, 16, 32)} | {
@@ -259,7 +251,8 @@ def _on_integers(call: OnnxCall, *inputs: Input, before: bool = False) -> Any:
     return np.rint(values[written.product]).astype(np.int64).astype(np.int32)  # as an accumulator of 32 bits holds it
 
 
-MEANINGS.update(dict.fromkeys(ON_INTEGERS, _on_integers))
+for _domain, _operator in ON_INTEGERS:
+    meaning(_operator, domain=_domain)(_on_integers)
 BEFORE_ROUNDING = {
     **dict.fromkeys((("", "QuantizeLinear"), (MICROSOFT, "QuantizeLinear")), quantised_before_rounding),
     **{key: partial(_on_integers, before=True) for key, (*_, given) in ON_INTEGERS.items() if given != NOT},
