@@ -4,9 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import torch
-from torch.export.graph_signature import OutputKind
-
 from kokoro_nb.torch_private import schema
 
 OWN = ("aten", "prim")  # namespaces that libtorch brings along, without a line of Python
@@ -29,6 +26,8 @@ def arguments_by_name(operator: Any, args: Sequence[Any], kwargs: Mapping[str, A
 
 def user_results(program: Any) -> tuple[Any, ...]:
     """Return what an `ExportedProgram` gives its caller: nodes, without the new values of buffers and inputs."""
+    from torch.export.graph_signature import OutputKind
+
     (results,) = program.graph.output_node().args
     specs = program.graph_signature.output_specs
     return tuple(one for one, spec in zip(results, specs, strict=True) if spec.kind == OutputKind.USER_OUTPUT)
@@ -66,6 +65,8 @@ def laid_out(tensor: Any, strides: tuple[int, ...]) -> Any:
     An attention's result, (batch, heads, time, width), is in memory by time first; its transpose is then viewed as
     (batch, time, heads x width), which no array in plain order allows.
     """
+    import torch
+
     known = all(isinstance(one, int) and one > 0 for one in strides)  # neither symbols nor an axis that is repeated
     if not known or len(strides) != tensor.ndim or tensor.stride() == strides or not tensor.numel():
         return tensor
@@ -75,6 +76,8 @@ def laid_out(tensor: Any, strides: tuple[int, ...]) -> Any:
 @contextmanager
 def default_dtype(double: bool) -> Iterator[None]:
     """Have tensors that are made without a dtype, and quotients of integers, be float64 inside, if `double`."""
+    import torch
+
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64 if double else before)
     try:

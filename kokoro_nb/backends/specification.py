@@ -13,8 +13,6 @@ from pathlib import PurePath
 from typing import Any
 
 import numpy as np
-import torch
-from torch.fx.node import map_aggregate, map_arg
 
 from kokoro_nb.backends.called_operators import calling_module, default_dtype, is_element, laid_out, user_results
 from kokoro_nb.backends.signature import array_of, as_tensor, dtype_name, sizes
@@ -145,6 +143,8 @@ class Specification:
         double : bool
             Compute in float64, constants and tensors that the program makes included.
         """
+        import torch
+
         nodes, names = self.program.graph.nodes, self._result_names
         values = {node: self._held(node, inputs, double) for node in nodes if node.op in HELD}
         last = {node: node for node in nodes} | {source: node for node in nodes for source in node.all_input_nodes}
@@ -182,6 +182,8 @@ class Specification:
         -------
         torch.Tensor
         """
+        import torch
+
         if self.named_by is not None:
             return self.named_by.recompute(name, inputs, captured, double, substitute)
         if name not in self._nodes:
@@ -277,6 +279,8 @@ class Specification:
 
     def _held(self, node: Any, inputs: Given, double: bool) -> Any:
         """Return an input, a constant, or the graph of a branch of `torch.cond`."""
+        import torch
+
         if node.op == "get_attr":
             return getattr(self.program.graph_module, node.target)
         if node in self._constants:
@@ -356,6 +360,9 @@ def _short(node: Any) -> str:
 
 
 def _call(node: Any, values: Mapping[Any, Any], double: bool, substitute: Hook = None) -> Any:
+    import torch
+    from torch.fx.node import map_arg
+
     args, kwargs = map_arg((node.args, node.kwargs), values.__getitem__)
     target = node.target
     if double:
@@ -370,6 +377,9 @@ def _call(node: Any, values: Mapping[Any, Any], double: bool, substitute: Hook =
 
 def _double_dtypes(argument: Any) -> Any:
     """Put float64 in the place of float32 in the dtypes that an operator is given."""
+    import torch
+    from torch.fx.node import map_aggregate
+
     wide = {torch.float32: torch.float64, torch.complex64: torch.complex128}
     return map_aggregate(argument, lambda one: wide.get(one, one) if isinstance(one, torch.dtype) else one)
 

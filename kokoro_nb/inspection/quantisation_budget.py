@@ -14,15 +14,8 @@ import numpy as np
 
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_model import OnnxNode, last_readers
+from kokoro_nb.inspection.semantics import quantised
 from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, computed, widened
-from kokoro_nb.inspection.semantics.quantised import (
-    BEFORE_ROUNDING,
-    ON_INTEGERS,
-    RANGES,
-    WrittenOut,
-    scales_spread,
-    written_out,
-)
 from kokoro_nb.inspection.value_types import Value, Values
 from kokoro_nb.markup import number
 
@@ -167,12 +160,12 @@ class IntegerLayers:
             for name in node.reads:
                 self.readers[name].append(node)
 
-    def written_out(self, node: OnnxNode) -> WrittenOut | None:
+    def written_out(self, node: OnnxNode) -> quantised.WrittenOut | None:
         """Return a node as the float operator that it stands for; None if it is no layer on integers."""
         call = OnnxCall(node.proto, self.opsets)
-        if ON_INTEGERS.get((call.domain, node.proto.op_type), "-")[0] not in PRODUCTS:
+        if quantised.ON_INTEGERS.get((call.domain, node.proto.op_type), "-")[0] not in PRODUCTS:
             return None
-        return written_out(call, self.constants, node.proto.name, self._scaled(node))
+        return quantised.written_out(call, self.constants, node.proto.name, self._scaled(node))
 
     def _scaled(self, node: OnnxNode) -> tuple[str, str, str]:
         """Return the float that a sum of integers becomes, and the scales of its operands; empty where not found.
@@ -238,7 +231,7 @@ class BudgetWatch:
             for known in (self.weights, self.rounded, self.results):
                 known.pop(name, None)
 
-    def _see_written_out(self, written: WrittenOut, node: OnnxNode, values: ChainMap[str, Value]) -> None:
+    def _see_written_out(self, written: quantised.WrittenOut, node: OnnxNode, values: ChainMap[str, Value]) -> None:
         """Take in a layer on integers, or on weights of few bits, as the nodes that it stands for."""
         for proto in written.nodes:
             call = OnnxCall(proto, self.file.opsets)
@@ -256,7 +249,7 @@ class BudgetWatch:
         if kind == "DequantizeLinear":
             if first in self.file.constants or first in own:
                 shape, axis, block = np.asarray(inputs[0]).shape, call.get("axis", 1), call.get("block_size", 0)
-                steps = scales_spread(widened(inputs[1]), shape, axis, block)
+                steps = quantised.scales_spread(widened(inputs[1]), shape, axis, block)
                 self.weights[given] = np.broadcast_to(np.square(steps) / 12, shape)
             for held in (self.weights, self.rounded):
                 held.update({given: held[first]} if first in held else {})
@@ -267,8 +260,11 @@ class BudgetWatch:
             self._quantised(call, node, [inputs[0], *(values[name] for name in call.node.output[1:])], values[given])
         elif kind in MOVERS and first in self.rounded:
             self.rounded[given] = computed(call, [self.rounded[first], *inputs[1:]])[0]
-        elif (call.domain, kind) in BEFORE_ROUNDING:  # no product: three inputs of each factor, then its own scale
-            before = BEFORE_ROUNDING[call.domain, kind](call, *map(widened, inputs))
+        elif (
+            call.domain,
+            kind,
+        ) in quantised.BEFORE_ROUNDING:  # no product: three inputs of each factor, then its own scale
+            before = quantised.BEFORE_ROUNDING[call.domain, kind](call, *map(widened, inputs))
             self.rounded[given] = (values[given] - before) * np.asarray(inputs[len(inputs) // 3 * 3]).reshape(())
         elif kind == "Add" and (result := next((name for name in names if name in self.results), "")):
             other = names[1 - names.index(result)]
@@ -282,13 +278,15 @@ class BudgetWatch:
     def _quantised(self, call: OnnxCall, node: OnnxNode, inputs: list[Value], y: Value) -> None:
         """Take in an activation that becomes integers."""
         source, given = call.node.input[0], call.node.output[0]
-        if y.dtype.name not in RANGES:
+        if y.dtype.name not in quantised.RANGES:
             return
-        low, high = RANGES[y.dtype.name]
+        low, high = quantised.RANGES[y.dtype.name]
         axis, block = call.get("axis", 1), call.get("block_size", 0)
         wide = np.asarray(inputs[0]).astype(np.float64)
         steps, less = (
-            scales_spread(0.0 if one is None else np.asarray(widened(one), np.float64), wide.shape, axis, block)
+            quantised.scales_spread(
+                0.0 if one is None else np.asarray(widened(one), np.float64), wide.shape, axis, block
+            )
             for one in inputs[1:]
         )
         error = (np.asarray(widened(y), np.float64) - less) * steps - wide
