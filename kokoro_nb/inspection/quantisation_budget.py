@@ -260,10 +260,8 @@ class BudgetWatch:
             self._quantised(call, node, [inputs[0], *(values[name] for name in call.node.output[1:])], values[given])
         elif kind in MOVERS and first in self.rounded:
             self.rounded[given] = computed(call, [self.rounded[first], *inputs[1:]])[0]
-        elif (
-            call.domain,
-            kind,
-        ) in quantised.BEFORE_ROUNDING:  # no product: three inputs of each factor, then its own scale
+        elif (call.domain, kind) in quantised.BEFORE_ROUNDING:
+            # no product: three inputs of each factor, then its own scale
             before = quantised.BEFORE_ROUNDING[call.domain, kind](call, *map(widened, inputs))
             self.rounded[given] = (values[given] - before) * np.asarray(inputs[len(inputs) // 3 * 3]).reshape(())
         elif kind == "Add" and (result := next((name for name in names if name in self.results), "")):
@@ -283,12 +281,8 @@ class BudgetWatch:
         low, high = quantised.RANGES[y.dtype.name]
         axis, block = call.get("axis", 1), call.get("block_size", 0)
         wide = np.asarray(inputs[0]).astype(np.float64)
-        steps, less = (
-            quantised.scales_spread(
-                0.0 if one is None else np.asarray(widened(one), np.float64), wide.shape, axis, block
-            )
-            for one in inputs[1:]
-        )
+        floats = [np.asarray(0.0 if one is None else widened(one), np.float64) for one in inputs[1:]]
+        steps, less = (quantised.scales_spread(one, wide.shape, axis, block) for one in floats)
         error = (np.asarray(widened(y), np.float64) - less) * steps - wide
         if source in self.file.constants:
             self.weights[given] = np.square(error)
