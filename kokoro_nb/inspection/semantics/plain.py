@@ -150,9 +150,7 @@ def _cast(call: OnnxCall, x: Array, *like: Array) -> Array:
 
 
 @meaning("Dropout")
-def _dropout(
-    call: OnnxCall, x: Array, ratio: Array | None = None, training: Array | None = None
-) -> tuple[Array, Array]:
+def _dropout(call: OnnxCall, x: Array, ratio: Input = None, training: Input = None) -> tuple[Array, Array]:
     if training is not None and bool(np.asarray(training).reshape(())) and (ratio is None or float(ratio) != 0):
         raise ValueError("it draws at random in training mode")
     return x, np.ones(x.shape, bool)
