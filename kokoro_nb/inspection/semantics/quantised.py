@@ -171,17 +171,17 @@ def written_out(call: OnnxCall, known: Arrays, name: str = "", sums: tuple[str, 
         nodes.append(helper.make_node(kind, [*filter(None, inputs)], outputs, name=name or outputs[0], **attributes))
         return outputs[0]
 
-    def dequantised(end: str, axis: int, name: str, *scaled: str, **block: int) -> str:
+    def dequantised(end: str, axis: int, name: str, *scaled: str, **more: Any) -> str:
         if not scaled[0]:
             return name
         count = max(np.size(every.get(one, 0)) for one in scaled)
-        names, along = [name, *scaled], {"axis": axis} if count > 1 else {}
+        names, about = [name, *scaled], {"axis": axis, **more} if count > 1 else more
         for k, one in enumerate(scaled, 1):
             array = np.asarray(every.get(one, 0))
-            if array.ndim and array.size == max(array.shape) and not block:  # one zero point may be that of all
+            if array.ndim and array.size == max(array.shape) and not more:  # one zero point may be that of all
                 names[k] = f"{stem}_{end}_{k}"
-                own[names[k]] = np.resize(array, [count] if along else ())
-        return add("DequantizeLinear", names, f"{stem}_{end}", **along, **block)
+                own[names[k]] = np.resize(array, [count] if about else ())
+        return add("DequantizeLinear", names, f"{stem}_{end}", **about)
 
     attributes, block = call.attributes, {}
     axis = {"Conv": 0, "MatMul": -1}.get(kind, 1 - call.get("transB", 0))
@@ -191,9 +191,9 @@ def written_out(call: OnnxCall, known: Arrays, name: str = "", sums: tuple[str, 
     elif call.node.op_type == "MatMulNBits":
         if inputs[4]:
             raise ValueError("a group index")
-        arrays = _of_few_bits(call, *(known[one] if one else None for one in w))
+        packed: list[Any] = [known[one] if one else None for one in w]
         w = [f"{stem}_{one}" for one in ("integers", "steps", "less")]
-        own.update(zip(w, arrays, strict=True))
+        own.update(zip(w, _of_few_bits(call, *packed), strict=True))
         form, axis, attributes, block = "weights only", 0, {}, {"block_size": call.get("block_size")}
     elif left[1] < 0:  # it makes integers of it itself
         names = [f"{stem}_{one}" for one in ("integers", "step", "less")]
@@ -253,7 +253,7 @@ def _on_integers(call: OnnxCall, *inputs: Input, before: bool = False) -> Any:
 
 for _domain, _operator in ON_INTEGERS:
     meaning(_operator, domain=_domain)(_on_integers)
-BEFORE_ROUNDING = {
+BEFORE_ROUNDING: dict[tuple[str, str], Any] = {
     **dict.fromkeys((("", "QuantizeLinear"), (MICROSOFT, "QuantizeLinear")), quantised_before_rounding),
     **{key: partial(_on_integers, before=True) for key, (*_, given) in ON_INTEGERS.items() if given != NOT},
 }
