@@ -1,15 +1,12 @@
 """The calls of operators in an exported program, and what it takes to compute one of them in float64."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import PurePath
 from typing import Any
 
 from kokoro_nb.torch_private import schema
 
 OWN = ("aten", "prim")  # namespaces that libtorch brings along, without a line of Python
-_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
 def calls(program: Any) -> Iterator[tuple[str, Any]]:
@@ -36,38 +33,15 @@ def user_results(program: Any) -> tuple[Any, ...]:
     return tuple(one for one, spec in zip(results, specs, strict=True) if spec.kind == OutputKind.USER_OUTPUT)
 
 
-def written_state(program: Any) -> dict[str, str]:
-    """Return the buffers and inputs that an `ExportedProgram` without writes in place changes: name -> node."""
-    signature = program.graph_signature
-    written = {**signature.buffers_to_mutate, **signature.user_inputs_to_mutate}
-    return {name: node for node, name in written.items()}
-
-
 def is_element(node: Any) -> bool:
     """Return whether a node takes one of several results of an operator."""
     return getattr(node.target, "__name__", "") == "getitem"
-
-
-def origin(node: Any) -> str:
-    """Return the name of the node of the exported program that a node was made of: its own, if of none."""
-    chain, name = node.meta.get("from_node"), node.name
-    while chain:
-        name, chain = chain[-1].name, chain[-1].from_node
-    return str(name)
 
 
 def calling_module(node: Any) -> str:
     """Return the path of the module that a node comes from; empty for the outermost, and where it is not known."""
     stack = list(node.meta.get("nn_module_stack", {}).values())
     return str(stack[-1][0]) if stack else ""
-
-
-def calling_line(node: Any) -> str:
-    """Return the innermost line outside PyTorch that a node comes from, ``vocoder.py:12``; empty if none is noted."""
-    called = node.args[0] if is_element(node) and not node.meta.get("stack_trace") else node
-    frames = _FRAME.findall(called.meta.get("stack_trace") or "")
-    own = [one for one in frames if "/torch/" not in one[0].replace("\\", "/") and not one[0].startswith("<")]
-    return f"{PurePath(own[-1][0]).name}:{own[-1][1]}" if own else ""
 
 
 def require_own(program: Any) -> None:
@@ -110,21 +84,3 @@ def default_dtype(double: bool) -> Iterator[None]:
         yield
     finally:
         torch.set_default_dtype(before)
-
-
-def double_dtypes(argument: Any) -> Any:
-    """Put float64 in the place of float32 in the dtypes that an operator is given."""
-    import torch
-
-    if isinstance(argument, torch.dtype):
-        return {torch.float32: torch.float64, torch.complex64: torch.complex128}.get(argument, argument)
-    if isinstance(argument, dict):
-        return {key: double_dtypes(value) for key, value in argument.items()}
-    return type(argument)(map(double_dtypes, argument)) if isinstance(argument, list | tuple) else argument
-
-
-def widened(tensor: Any, double: bool) -> Any:
-    """Return a tensor of floats or complex numbers in float64, if `double`; anything else as it is."""
-    if not double or not hasattr(tensor, "is_complex"):
-        return tensor
-    return tensor.double() if tensor.is_floating_point() else tensor.cdouble() if tensor.is_complex() else tensor

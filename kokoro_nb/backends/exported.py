@@ -168,12 +168,12 @@ def export_program(
         return replace(error.failure("torch.export"), source=raised_at(error.__cause__))
     outputs = signature.named_outputs(_outputs(program), getattr(module, "output_names", None))
     patches, took = active_patches(), seconds["exported"]
-    known = zip(expected, _user_inputs(program).values(), strict=True)
+    known = zip(expected, user_inputs(program).values(), strict=True)
     opened = tuple(replace(spec, open=signature.open_axes(one.shape)) for spec, one in known)
     return Exported(twin, program, opened, tuple(outputs), patches, took)
 
 
-def _user_inputs(program: Any) -> dict[str, Any]:
+def user_inputs(program: Any) -> dict[str, Any]:
     """Return the stand-in of each tensor that a caller gives, by the name of its node, in order."""
     nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     names = program.graph_signature.user_inputs
@@ -182,7 +182,7 @@ def _user_inputs(program: Any) -> dict[str, Any]:
 
 def _given(program: Any, inputs: signature.Arrays) -> Exported:
     """Return a program that somebody else exported, its inputs by the names of `inputs`, or of its own."""
-    expected = tuple(signature.spec_of(name, one) for name, one in _user_inputs(program).items())
+    expected = tuple(signature.spec_of(name, one) for name, one in user_inputs(program).items())
     signature.checked(inputs, expected)
     return Exported(program.module(), program, expected, tuple(signature.named_outputs(_outputs(program))), (), 0.0)
 

@@ -139,13 +139,11 @@ def example_inputs(module: Any, inputs: Arrays) -> dict[str, np.ndarray]:
 
 def call_arguments(module: Any, tensors: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments for the forward of `module`: positional as far as they can be, the others by name."""
-    parameters = inspect.signature(module.forward).parameters.values()
-    if any(p.kind == p.VAR_POSITIONAL for p in parameters):
+    signature = inspect.signature(module.forward)
+    if any(p.kind == p.VAR_POSITIONAL for p in signature.parameters.values()):
         return tuple(tensors.values()), {}
-    names = [p.name for p in parameters if p.kind == p.POSITIONAL_OR_KEYWORD]
-    count = next((place for place, name in enumerate(names) if name not in tensors), len(names))
-    positional = tuple(tensors[name] for name in names[:count])
-    return positional, {name: value for name, value in tensors.items() if name not in names[:count]}
+    bound = signature.bind_partial(**tensors)
+    return bound.args, bound.kwargs
 
 
 def specs(inputs: Arrays) -> tuple[TensorSpec, ...]:

@@ -5,31 +5,23 @@ Every backend takes an exported program apart in its own way, and PyTorch notes 
 where it comes from and never by what it is called.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 
-from kokoro_nb.backends.called_operators import (
-    calling_line,
-    calling_module,
-    default_dtype,
-    double_dtypes,
-    is_element,
-    laid_out,
-    origin,
-    user_results,
-    widened,
-    written_state,
-)
+from kokoro_nb.backends.called_operators import calling_module, default_dtype, is_element, laid_out, user_results
 from kokoro_nb.backends.signature import array_of, as_tensor, dtype_name, sizes
 from kokoro_nb.errors import InputError
 from kokoro_nb.torch_private import schema
 from kokoro_nb.traces.trace import CONSTANT, INPUT, Given, Hook, Operator
 
 HELD = ("placeholder", "get_attr")  # kinds of nodes that compute nothing
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 Observer = Callable[[str, Any], Any]
 Source = tuple[str, int | None]  # name of a node of the exported program, and which of its results
 
@@ -60,17 +52,28 @@ class Specification:
             return self.named_by.operators
         return tuple(self._operator(node) for node in self._nodes.values())
 
-    @cached_property
+    @property
+    def results_of_outputs(self) -> dict[str, Any]:
+        """Name of each output -> the node that gives it."""
+        return dict(zip(self.outputs, user_results(self.program), strict=True))
+
+    @property
     def output_dtypes(self) -> dict[str, str]:
         """Name of each output -> its dtype."""
-        nodes = zip(self.outputs, user_results(self.program), strict=True)
-        return {name: dtype_name(node.meta["val"].dtype) for name, node in nodes}
+        return {name: dtype_name(node.meta["val"].dtype) for name, node in self.results_of_outputs.items()}
+
+    @property
+    def givers(self) -> dict[str, str]:
+        """Name of each output -> the operator that gives it; an empty text if none does."""
+        return {name: self.source_of(node) or "" for name, node in self.results_of_outputs.items()}
 
     @cached_property
     def state(self) -> dict[str, str | None]:
         """Name of each buffer or input that the program writes to -> the operator that computes its new value."""
         nodes = {node.name: node for node in self.program.graph.nodes}
-        return {name: self.source_of(nodes[node]) for name, node in written_state(self.program).items()}
+        signature = self.program.graph_signature
+        written = signature.buffers_to_mutate | signature.user_inputs_to_mutate
+        return {name: self.source_of(nodes[node]) for node, name in written.items()}
 
     def source_of(self, node: Any) -> str | None:
         """Return the name of the operator that a node of a program made from the exported one was made of, or None."""
@@ -142,20 +145,21 @@ class Specification:
         """
         import torch
 
-        graph, names = self.program.graph, self._result_names
-        values = {node: self._held(node, inputs, double) for node in graph.nodes if node.op in HELD}
-        dead = self._last_uses
+        nodes, names = self.program.graph.nodes, self._result_names
+        values = {node: self._held(node, inputs, double) for node in nodes if node.op in HELD}
+        last = {node: node for node in nodes} | {source: node for node in nodes for source in node.all_input_nodes}
         with torch.no_grad(), default_dtype(double):
-            for node in graph.nodes:
-                if node.op == "call_function":
-                    values[node] = result = _call(node, values, double)
-                    if observe is not None and node in names:
-                        instead = observe(names[node], result)
-                        values[node] = result if instead is None else instead
-                for used in dead.get(node, ()):
-                    del values[used]
-            results = zip(self.outputs, user_results(self.program), strict=True)
-            return {name: np.array(array_of(values[node])) for name, node in results}
+            for node in nodes:
+                if node.op != "call_function":
+                    continue
+                values[node] = result = _call(node, values, double)
+                if observe is not None and node in names:
+                    instead = observe(names[node], result)
+                    values[node] = result if instead is None else instead
+                for used in (node, *node.all_input_nodes):
+                    if last[used] is node:
+                        del values[used]
+            return {name: np.array(array_of(values[node])) for name, node in self.results_of_outputs.items()}
 
     def recompute(self, name: str, inputs: Given, captured: Given, double: bool = True, substitute: Hook = None) -> Any:
         """Compute one operator on its inputs; of a changed program, as the one that names it would.
@@ -197,7 +201,7 @@ class Specification:
                 elif node is not target and self._names.get(node) in captured:
                     known, dtype = torch.tensor(captured[self._names[node]]), node.meta["val"].dtype
                     # a backend may keep in float16 what the program computes in float32, and in int32 what in int64
-                    known = widened(known if double and dtype.is_floating_point else known.to(dtype), double)
+                    known = _widened(known if double and dtype.is_floating_point else known.to(dtype), double)
                     values[node] = laid_out(known, node.meta["val"].stride())
                 elif waiting := [source for source in node.all_input_nodes if source not in values]:
                     pending += waiting
@@ -207,14 +211,12 @@ class Specification:
 
     def source_line(self, name: str) -> str:
         """Return file and line of the model's code that calls the operator `name`; empty where PyTorch notes none."""
-        if self.named_by is not None:
-            return self.named_by.source_line(name)
-        node = self._nodes.get(name)
-        return "" if node is None else calling_line(node)
+        node = (self.named_by or self)._nodes.get(name)
+        return "" if node is None else _calling_line(node)
 
     def node_name(self, name: str) -> str:
         """Return the name of the node that computes the operator `name`."""
-        return self._nodes[name].name if self.named_by is None else self.named_by.node_name(name)
+        return str((self.named_by or self)._nodes[name].name)
 
     def numbers(self, name: str) -> dict[str, Any]:
         """Return the arguments of the operator `name` that are no tensors, by name; those left out are missing."""
@@ -244,8 +246,6 @@ class Specification:
     @cached_property
     def _result_names(self) -> dict[Any, str]:
         """Node that holds the result of an operator -> name of the operator."""
-        if self.named_by is None:
-            return self._names
         return {node: name for name, node in self.results(self.program.graph.nodes).items()}
 
     @cached_property
@@ -262,34 +262,20 @@ class Specification:
     def _counts(self) -> dict[str, int]:
         """What an operator of several results was made of -> how many it has."""
         several = (node.args[0] for node in self._nodes.values() if is_element(node))
-        return {origin(node): len(node.meta["val"]) for node in several}
+        return {_origin(node): len(node.meta["val"]) for node in several}
 
     @cached_property
     def _constants(self) -> dict[Any, str]:
         """Placeholder node -> name of the parameter, buffer or constant that it stands for."""
         signature = self.program.graph_signature
-        names = {
-            **signature.inputs_to_parameters,
-            **signature.inputs_to_buffers,
-            **signature.inputs_to_lifted_tensor_constants,
-        }
+        names = signature.inputs_to_parameters | signature.inputs_to_buffers
+        names |= signature.inputs_to_lifted_tensor_constants
         return {node: names[node.name] for node in self.program.graph.nodes if node.name in names}
 
     @cached_property
     def _inputs(self) -> dict[Any, str]:
         nodes = [node for node in self.program.graph.nodes if node.op == "placeholder" and node not in self._constants]
         return dict(zip(nodes, self.inputs, strict=True))
-
-    @cached_property
-    def _last_uses(self) -> dict[Any, list[Any]]:
-        """Node -> the nodes whose results nobody reads after it, its own included."""
-        nodes = self.program.graph.nodes
-        last = {node: node for node in nodes} | {source: node for node in nodes for source in node.all_input_nodes}
-        found: dict[Any, list[Any]] = {}
-        for source, node in last.items():
-            if source.op == "call_function" and node.op != "output":
-                found.setdefault(node, []).append(source)
-        return found
 
     def _held(self, node: Any, inputs: Given, double: bool) -> Any:
         """Return an input, a constant, or the graph of a branch of `torch.cond`."""
@@ -298,11 +284,11 @@ class Specification:
         if node.op == "get_attr":
             return getattr(self.program.graph_module, node.target)
         if node in self._constants:
-            return widened(self.stored(self._constants[node]), double)
+            return _widened(self.stored(self._constants[node]), double)
         value = inputs[self._inputs[node]]
         if not isinstance(value, torch.Tensor):
             value = as_tensor(value, dtype_name(node.meta["val"].dtype))
-        return widened(value, double)
+        return _widened(value, double)
 
     def stored(self, name: str) -> Any:
         """Return a parameter, a buffer or a constant of the program by its name."""
@@ -329,9 +315,25 @@ class Specification:
                 yield from self._labels(node.all_input_nodes)
 
 
+def _origin(node: Any) -> str:
+    """Return the name of the node of the exported program that a node was made of: its own, if of none."""
+    chain, name = node.meta.get("from_node"), node.name
+    while chain:
+        name, chain = chain[-1].name, chain[-1].from_node
+    return str(name)
+
+
+def _calling_line(node: Any) -> str:
+    """Return the innermost line outside PyTorch that a node comes from, ``vocoder.py:12``; empty if none is noted."""
+    called = node.args[0] if is_element(node) and not node.meta.get("stack_trace") else node
+    frames = _FRAME.findall(called.meta.get("stack_trace") or "")
+    own = [one for one in frames if "/torch/" not in one[0].replace("\\", "/") and not one[0].startswith("<")]
+    return f"{PurePath(own[-1][0]).name}:{own[-1][1]}" if own else ""
+
+
 def _source(node: Any) -> Source:
     """Return the node of the exported program that a node was made of, and the place of the result that it takes."""
-    return origin(node), node.args[1] if is_element(node) else None
+    return _origin(node), node.args[1] if is_element(node) else None
 
 
 def _kind(node: Any) -> tuple[tuple[int, ...], str] | None:
@@ -358,6 +360,7 @@ def _short(node: Any) -> str:
 
 
 def _call(node: Any, values: Mapping[Any, Any], double: bool, substitute: Hook = None) -> Any:
+    import torch
     from torch.fx.node import map_arg
 
     args, kwargs = map_arg((node.args, node.kwargs), values.__getitem__)
@@ -365,10 +368,24 @@ def _call(node: Any, values: Mapping[Any, Any], double: bool, substitute: Hook =
     if double:
         if str(node.target).startswith("aten._assert_tensor_metadata"):  # of a dtype, which is another one in float64
             return None
-        args, kwargs = double_dtypes(args), double_dtypes(kwargs)
+        args, kwargs = _double_dtypes(args), _double_dtypes(kwargs)
         if str(target) == "aten.view.default":  # an operator may lay its result out in another way in float64
-            import torch
-
             target = torch.ops.aten.reshape.default
-    result = widened(target(*args, **kwargs), double)  # a cast rounds, and what goes on from it is float64
+    result = _widened(target(*args, **kwargs), double)  # a cast rounds, and what goes on from it is float64
     return result if substitute is None else substitute(node.target, args, kwargs, result)
+
+
+def _double_dtypes(argument: Any) -> Any:
+    """Put float64 in the place of float32 in the dtypes that an operator is given."""
+    import torch
+    from torch.fx.node import map_aggregate
+
+    wide = {torch.float32: torch.float64, torch.complex64: torch.complex128}
+    return map_aggregate(argument, lambda one: wide.get(one, one) if isinstance(one, torch.dtype) else one)
+
+
+def _widened(tensor: Any, double: bool) -> Any:
+    """Return a tensor of floats or complex numbers in float64, if `double`; anything else as it is."""
+    if not double or not hasattr(tensor, "is_complex"):
+        return tensor
+    return tensor.double() if tensor.is_floating_point() else tensor.cdouble() if tensor.is_complex() else tensor

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.backends.called_operators import user_results
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import array_of
 from kokoro_nb.errors import InputError
@@ -186,7 +185,7 @@ def of_exported(exported: Exported, label: str, keys: Mapping[str, str] | None =
         about = _constants(exported, one), specification.numbers(one.name), specification.source_line(one.name)
         nodes.append(ComparedNode(index, key, one.op, reads, (one.name,), *about))
     names, states = (spec.name for spec in exported.inputs), filter(None, specification.state.values())
-    outputs = (*(specification.source_of(node) or "" for node in user_results(specification.program)), *states)
+    outputs = (*specification.givers.values(), *states)
     return ComparedProgram(label, tuple(names), outputs, tuple(nodes), compute, drawing, meaning=specification)
 
 

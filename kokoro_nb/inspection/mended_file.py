@@ -150,12 +150,9 @@ def lowest_level(outputs: Values, right: Values) -> float:
 
     An output that is silent in both has no noise; one that is missing, or not finite, gives minus infinity.
     """
-    levels = [float("inf")]
-    for name, exact in right.items():
-        if isinstance(exact, np.ndarray) and exact.dtype.kind == "f":
-            found = signal_to_noise(np.asarray(outputs[name]), exact) if name in outputs else None
-            levels.append(float("-inf") if found is None else found)
-    return float(np.min(levels))
+    floats = {name: one for name, one in right.items() if isinstance(one, np.ndarray) and one.dtype.kind == "f"}
+    levels = (signal_to_noise(np.asarray(outputs[k]), one) if k in outputs else None for k, one in floats.items())
+    return float(np.min([-np.inf if one is None else one for one in levels], initial=np.inf))
 
 
 def float16_mend(seen: FileRun, path: str | Path, limit: float = AUDIBLE, tell: Tell = str) -> MendedFile:

@@ -6,7 +6,7 @@ the square of the step, and what that makes of the output follows from the value
 """
 
 import contextlib
-from collections import ChainMap
+from collections import ChainMap, defaultdict
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,9 +14,8 @@ import numpy as np
 
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_model import OnnxNode, last_readers
-from kokoro_nb.inspection.quantised_layers import IntegerLayers, WrittenOut
+from kokoro_nb.inspection.semantics import quantised
 from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, computed, widened
-from kokoro_nb.inspection.semantics.quantised import BEFORE_ROUNDING, RANGES, scales_spread
 from kokoro_nb.inspection.value_types import Value, Values
 from kokoro_nb.markup import number
 
@@ -142,6 +141,55 @@ class QuantisationBudget:
         return tuple(found)
 
 
+class IntegerLayers:
+    """The layers of a file that are operators on integers, recognised by their operators, never by their names.
+
+    Parameters
+    ----------
+    file : OnnxFile
+        The file.
+    nodes : tuple of OnnxNode
+        Its nodes.
+    """
+
+    def __init__(self, file: OnnxFile, nodes: tuple[OnnxNode, ...]) -> None:
+        self.constants, self.opsets = file.constants, file.opsets
+        self.makers = {name: node for node in nodes for name in node.outputs}
+        self.readers: dict[str, list[OnnxNode]] = defaultdict(list)
+        for node in nodes:
+            for name in node.reads:
+                self.readers[name].append(node)
+
+    def written_out(self, node: OnnxNode) -> quantised.WrittenOut | None:
+        """Return a node as the float operator that it stands for; None if it is no layer on integers."""
+        call = OnnxCall(node.proto, self.opsets)
+        if quantised.ON_INTEGERS.get((call.domain, node.proto.op_type), "-")[0] not in PRODUCTS:
+            return None
+        return quantised.written_out(call, self.constants, node.proto.name, self._scaled(node))
+
+    def _scaled(self, node: OnnxNode) -> tuple[str, str, str]:
+        """Return the float that a sum of integers becomes, and the scales of its operands; empty where not found.
+
+        The sum is cast to float, and multiplied by the scale of the input, found while running, times that of the
+        weights, a constant.
+        """
+        maker = self.makers.get(node.reads[0])
+        places = {} if maker is None else {"DynamicQuantizeLinear": maker.outputs, "QuantizeLinear": maker.reads}
+        scale = "" if maker is None else places.get(maker.proto.op_type, ("", ""))[1]
+        found = (
+            (product.outputs[0], scale, factor)
+            for cast in self.readers[node.outputs[0]]
+            if cast.proto.op_type == "Cast"
+            for product in self.readers[cast.outputs[0]]
+            if product.proto.op_type == "Mul"
+            for maker in map(self.makers.get, product.reads)
+            if maker is not None and maker.proto.op_type == "Mul"
+            for factor in maker.reads
+            if factor in self.constants
+        )
+        return next(found, ("", scale, ""))
+
+
 class BudgetWatch:
     """Gathers the budget while nodes pass one after the other, and keeps no more than what later nodes read.
 
@@ -175,7 +223,7 @@ class BudgetWatch:
         with contextlib.suppress(NotDefined, ValueError, TypeError, RuntimeError, LookupError):
             written = self.integers.written_out(node)  # a node that cannot be computed is named by its judgement
             if written is None:
-                self._see(OnnxCall(node.proto, self.file.opsets), node, values)
+                self._see(OnnxCall(node.proto, self.file.opsets), node, values, "QDQ", {})
             else:
                 own.update(written.constants)
                 self._see_written_out(written, node, ChainMap(own, self.scales, dict(values)))
@@ -183,32 +231,25 @@ class BudgetWatch:
             for known in (self.weights, self.rounded, self.results):
                 known.pop(name, None)
 
-    def _see_written_out(self, written: WrittenOut, node: OnnxNode, values: ChainMap[str, Value]) -> None:
+    def _see_written_out(self, written: quantised.WrittenOut, node: OnnxNode, values: ChainMap[str, Value]) -> None:
         """Take in a layer on integers, or on weights of few bits, as the nodes that it stands for."""
-        if written.form == "weights only":
-            call, name = OnnxCall(node.proto, self.file.opsets), written.nodes[0].input[1]
-            columns, depth = call.get("N"), call.get("K")
-            inputs = [values[one] if one else None for one in node.proto.input[1:4]]
-            values[name] = computed(call, [np.eye(depth), *inputs])[0]
-            steps = np.repeat(widened(inputs[1]).reshape(columns, -1), call.get("block_size"), axis=1)
-            self.weights[name] = np.square(steps[:, :depth].T) / 12
         for proto in written.nodes:
             call = OnnxCall(proto, self.file.opsets)
             summed = written.product == proto.output[0] != node.outputs[0]  # which a later node makes a float
             if summed or any(name not in values for name in proto.output):
                 results = computed(call, [values[name] for name in proto.input])
                 values.update(zip(proto.output, results, strict=True))
-            self._see(call, node, values, written.form)
+            self._see(call, node, values, written.form, written.constants)
 
-    def _see(self, call: OnnxCall, node: OnnxNode, values: Values, form: str = "QDQ") -> None:
+    def _see(self, call: OnnxCall, node: OnnxNode, values: Values, form: str, own: Values) -> None:
         """Take in an operator of a node, on floats or between floats and integers."""
         kind, names, given = call.node.op_type, list(call.node.input), call.node.output[0]
         inputs = [values[name] if name else None for name in names]
         first = names[0] if names else ""
         if kind == "DequantizeLinear":
-            if first in self.file.constants:
+            if first in self.file.constants or first in own:
                 shape, axis, block = np.asarray(inputs[0]).shape, call.get("axis", 1), call.get("block_size", 0)
-                steps = scales_spread(widened(inputs[1]), shape, axis, block)
+                steps = quantised.scales_spread(widened(inputs[1]), shape, axis, block)
                 self.weights[given] = np.broadcast_to(np.square(steps) / 12, shape)
             for held in (self.weights, self.rounded):
                 held.update({given: held[first]} if first in held else {})
@@ -219,8 +260,9 @@ class BudgetWatch:
             self._quantised(call, node, [inputs[0], *(values[name] for name in call.node.output[1:])], values[given])
         elif kind in MOVERS and first in self.rounded:
             self.rounded[given] = computed(call, [self.rounded[first], *inputs[1:]])[0]
-        elif (call.domain, kind) in BEFORE_ROUNDING:  # no product: three inputs of each factor, then its own scale
-            before = BEFORE_ROUNDING[call.domain, kind](call, *map(widened, inputs))
+        elif (call.domain, kind) in quantised.BEFORE_ROUNDING:
+            # no product: three inputs of each factor, then its own scale
+            before = quantised.BEFORE_ROUNDING[call.domain, kind](call, *map(widened, inputs))
             self.rounded[given] = (values[given] - before) * np.asarray(inputs[len(inputs) // 3 * 3]).reshape(())
         elif kind == "Add" and (result := next((name for name in names if name in self.results), "")):
             other = names[1 - names.index(result)]
@@ -234,15 +276,13 @@ class BudgetWatch:
     def _quantised(self, call: OnnxCall, node: OnnxNode, inputs: list[Value], y: Value) -> None:
         """Take in an activation that becomes integers."""
         source, given = call.node.input[0], call.node.output[0]
-        if y.dtype.name not in RANGES:
+        if y.dtype.name not in quantised.RANGES:
             return
-        low, high = RANGES[y.dtype.name]
+        low, high = quantised.RANGES[y.dtype.name]
         axis, block = call.get("axis", 1), call.get("block_size", 0)
         wide = np.asarray(inputs[0]).astype(np.float64)
-        steps, less = (
-            scales_spread(0.0 if one is None else np.asarray(widened(one), np.float64), wide.shape, axis, block)
-            for one in inputs[1:]
-        )
+        floats = [np.asarray(0.0 if one is None else widened(one), np.float64) for one in inputs[1:]]
+        steps, less = (quantised.scales_spread(one, wide.shape, axis, block) for one in floats)
         error = (np.asarray(widened(y), np.float64) - less) * steps - wide
         if source in self.file.constants:
             self.weights[given] = np.square(error)

@@ -26,8 +26,7 @@ from kokoro_nb.inspection.file_run import FileRun
 from kokoro_nb.inspection.mended_file import Measured, MendedFile, lowest_level, mended_file
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_model import OnnxNode, copied, nodes_of, put, run_session, session_of
-from kokoro_nb.inspection.quantisation_budget import QuantisationBudget
-from kokoro_nb.inspection.quantised_layers import IntegerLayers
+from kokoro_nb.inspection.quantisation_budget import IntegerLayers, QuantisationBudget
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, computed, widened
 from kokoro_nb.inspection.value_types import Tell
 from kokoro_nb.inspection.whole_file import AUDIBLE

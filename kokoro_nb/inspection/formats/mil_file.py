@@ -99,13 +99,10 @@ class MilFile(CapturedProgram):
     def facts(self) -> ProgramFacts:
         """What is known before it is run."""
         variables = self.saved.program.functions[self._function].inputs
-        hidden = {
-            name: BODY
-            for name, (operation, _) in self._places.items()
-            if operation.blocks or "seed" in operation.inputs
-        }
+        inner = (name for name, (one, _) in self._places.items() if one.blocks or "seed" in one.inputs)
         specs = tuple(TensorSpec(name, *_form(variables[name])) for name in self._plain.inputs)
         outputs = {name: name if name in self._places else "" for name in self._plain.outputs}
+        hidden = dict.fromkeys(inner, BODY)
         return ProgramFacts(self.path, "kokoro_nb's interpreter of MIL", specs, outputs, {}, hidden, (NOTE,))
 
     @cached_property
@@ -219,16 +216,12 @@ def _read(operation: Any) -> Iterator[Any]:
             yield from value if isinstance(value, list | tuple) else [value]
 
 
-def _text(error: Exception) -> str:
-    return " ".join(str(error).split())
-
-
 def _with_note(error: Exception) -> str:
-    return f"{_text(error)} {getattr(error, '__notes__', [''])[0]}"
+    return f"{error} {getattr(error, '__notes__', [''])[0]}"
 
 
 def _in_one_file(path: Path) -> SavedProgram:
-    with refusing(f"{path} is no Core ML model, or it is damaged: {{}}.", _text), quietly():
+    with refusing(f"{path} is no Core ML model, or it is damaged: {{}}.", str), quietly():
         import coremltools as ct
 
         spec = ct.utils.load_spec(str(path))

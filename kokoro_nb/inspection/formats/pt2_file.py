@@ -12,7 +12,7 @@ import torch
 
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.called_operators import user_results
-from kokoro_nb.backends.exported import Exported, tensors_in
+from kokoro_nb.backends.exported import Exported, tensors_in, user_inputs
 from kokoro_nb.backends.signature import TensorSpec, array_of, dtype_name
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.captured_program import CapturedProgram, ProgramFacts, ProgramRun
@@ -64,27 +64,20 @@ class Pt2File(CapturedProgram):
             raise InputError(f"{path} has {size:,} bytes when unpacked; at most {HEAVIEST:,} are read.")
         with refusing(f"{path} cannot be read by torch.export.load: {{}}."), quietly():
             program = torch.export.load(str(path))
-        names = [name for name in program.graph_signature.user_inputs if isinstance(name, str)]
-        nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
-        values = [nodes[name].meta["val"] for name in names]
-        specs = tuple(
-            TensorSpec(name, fixed(one.shape), dtype_name(one.dtype)) for name, one in zip(names, values, strict=True)
-        )
-        results = user_results(program)
-        outputs = ("output",) if len(results) == 1 else tuple(f"output_{k}" for k in range(len(results)))
+        given = user_inputs(program).items()
+        specs = tuple(TensorSpec(name, fixed(one.shape), dtype_name(one.dtype)) for name, one in given)
+        count = len(user_results(program))
+        outputs = ("output",) if count == 1 else tuple(f"output_{k}" for k in range(count))
         return cls(path, Exported(None, program, specs, outputs, (), 0.0))
 
     @cached_property
     def facts(self) -> ProgramFacts:
         """What is known before it is run."""
         specification = self.exported.specification
-        results = user_results(specification.program)
-        givers = (specification.source_of(node) or "" for node in results)
-        outputs = dict(zip(self.exported.outputs, givers, strict=True))
         keys = {one.name: specification.node_name(one.name) for one in self.operators}
         drawing = [one.name for one in self.operators if "rand" in one.op or "bernoulli" in one.op]
         about = self.path, f"PyTorch {torch.__version__}", self.exported.inputs
-        return ProgramFacts(*about, outputs, keys, dict.fromkeys(drawing, "draws at random"))
+        return ProgramFacts(*about, specification.givers, keys, dict.fromkeys(drawing, "draws at random"))
 
     @property
     def operators(self) -> tuple[Operator, ...]:

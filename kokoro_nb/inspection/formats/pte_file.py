@@ -117,14 +117,11 @@ class PteFile(PteInstructions, CapturedProgram):
         if step.operator is None:
             raise InputError(f"{name}: {step.reason}.")
         named = self._given(step, inputs, captured, double)
+        change = substitute or (lambda *call: call[-1])
         with torch.no_grad():
-            result: Any = step.operator(**named)
-            several = isinstance(result, tuple | list)
-            if substitute is not None:
-                result = substitute(step.operator, (), named, result)
-            found = result[place] if several else result
-            if substitute is not None and several:
-                found = substitute(getitem, (result, place), {}, found)
+            found = change(step.operator, (), named, step.operator(**named))
+            if isinstance(found, tuple | list):
+                found = change(getitem, (found, place), {}, found[place])
         wanted = self.torch_dtype(step.results[place])
         if double and wanted.is_floating_point:
             return found if found.is_floating_point() else found.double()  # a cast of integers

@@ -74,47 +74,33 @@ class FunctionalOperator:
 
 
 def _along(values: Any, input: Any, axis: int) -> Any:
-    return values.reshape([-1 if k == axis % input.ndim else 1 for k in range(input.ndim)])
+    return 0 if values is None else values.reshape([-1 if k == axis % input.ndim else 1 for k in range(input.ndim)])
 
 
-def _quantised(input: Any, scale: Any, zero_point: Any, low: int, high: int, dtype: Any) -> Any:
-    whole = torch.round(input / scale) + zero_point
-    return torch.clamp(whole, low, high).to(dtype)
+def _quantised(input: Any, scales: Any, zero_points: Any, axis: int, low: int, high: int) -> Any:
+    whole = torch.round(input / _along(scales, input, axis)) + _along(zero_points, input, axis)
+    return whole.clamp(low, high)
 
 
-def _quantised_by_channel(input: Any, scales: Any, zero_points: Any, axis: int, low: int, high: int, dtype: Any) -> Any:
-    return _quantised(input, _along(scales, input, axis), _along(zero_points, input, axis), low, high, dtype)
-
-
-def _dequantised(
-    input: Any, scale: Any, zero_point: Any, low: int, high: int, dtype: Any, out_dtype: Any = None
-) -> Any:
-    return (input.double() - zero_point) * scale
-
-
-def _dequantised_by_channel(
-    input: Any, scales: Any, zero_points: Any, axis: int, low: int, high: int, dtype: Any, out_dtype: Any = None
-) -> Any:
-    zero = 0 if zero_points is None else _along(zero_points, input, axis)
-    return _dequantised(input, _along(scales, input, axis), zero, low, high, dtype)
-
-
-def _same(self: Any, non_blocking: Any = False, dim_order: Any = None) -> Any:
-    return self
+def _dequantised(input: Any, scales: Any, zero_points: Any, axis: int) -> Any:
+    return (input.double() - _along(zero_points, input, axis)) * _along(scales, input, axis)
 
 
 OWN: dict[str, Function] = {
-    "executorch_prim::et_view": lambda self, size: self.reshape(size),
-    "aten::view_copy": lambda self, size: self.reshape(size),
-    "aten::copy_": lambda self, src, non_blocking=False: src.expand(self.shape),
-    "dim_order_ops::_to_dim_order_copy": _same,
-    "dim_order_ops::_clone_dim_order": _same,
-    "quantized_decomposed::quantize_per_tensor": _quantised,
-    "quantized_decomposed::quantize_per_channel": _quantised_by_channel,
-    "quantized_decomposed::dequantize_per_tensor": _dequantised,
-    "quantized_decomposed::dequantize_per_channel": _dequantised_by_channel,
+    **dict.fromkeys(("executorch_prim::et_view", "aten::view_copy"), lambda self, size: self.reshape(size)),
+    "aten::copy_": lambda self, src: src.expand(self.shape),
+    "dim_order_ops::_to_dim_order_copy": lambda self: self,
+    "dim_order_ops::_clone_dim_order": lambda self: self,
+    "quantized_decomposed::quantize_per_tensor": lambda input, scale, zero_point, low, high: torch.clamp(
+        torch.round(input / scale) + zero_point, low, high
+    ),
+    "quantized_decomposed::quantize_per_channel": _quantised,
+    "quantized_decomposed::dequantize_per_tensor": lambda input, scale, zero_point: (
+        (input.double() - zero_point) * scale
+    ),
+    "quantized_decomposed::dequantize_per_channel": _dequantised,
 }
-"""Operators of ExecuTorch that PyTorch has not: what each computes, under the names of its arguments."""
+"""Operators of ExecuTorch that PyTorch has not: what each computes of the first of its arguments, in their order."""
 
 
 DTYPES = {**TRACED, "UINT16": "uint16"}
@@ -321,11 +307,9 @@ class PteInstructions:
             return [tensor(one) if one >= 0 else None for one in found.items]
         if kind == "IntList":
             return [self.plan.values[one].val.int_val for one in found.items]
-        if kind in ("DoubleList", "BoolList"):
-            return list(found.items)
         if kind == "Double":
             return float(found.double_val)  # of an infinity ExecuTorch's reader makes a text
-        return next(iter(vars(found).values()), None)
+        return next(iter(vars(found).values()), None)  # a number, a text, or a list of them
 
     def dtype(self, value: int) -> str:
         """Return the type of a tensor, as NumPy calls it."""

@@ -86,15 +86,14 @@ def _scan(call: OnnxCall, *inputs: Value) -> tuple[Value, ...]:
     collected = len(body.output) - len(state)
     in_axes = call.get("scan_input_axes", [0] * count)
     backwards = call.get("scan_input_directions", [0] * count)
-    rows = [np.moveaxis(np.asarray(x), axis, 0) for x, axis in zip(scanned, in_axes, strict=True)]
-    rows = [row[::-1] if back else row for row, back in zip(rows, backwards, strict=True)]
+    along = zip(scanned, in_axes, backwards, strict=True)
+    rows = [np.moveaxis(np.asarray(x), axis, 0)[:: 1 - 2 * back] for x, axis, back in along]
     steps: list[list[Value]] = []
     for each in zip(*rows, strict=True):
         results = evaluated_body(call, body, [*state, *each])
         state = results[: len(state)]
         steps.append(results[len(state) :])
-    outputs = [np.stack(column) for column in zip(*steps, strict=True)]
     ahead = call.get("scan_output_directions", [0] * collected)
     out_axes = call.get("scan_output_axes", [0] * collected)
-    outputs = [output[::-1] if back else output for output, back in zip(outputs, ahead, strict=True)]
-    return (*state, *(np.moveaxis(output, 0, axis) for output, axis in zip(outputs, out_axes, strict=True)))
+    columns = zip(zip(*steps, strict=True), out_axes, ahead, strict=True)
+    return (*state, *(np.moveaxis(np.stack(one)[:: 1 - 2 * back], 0, axis) for one, axis, back in columns))

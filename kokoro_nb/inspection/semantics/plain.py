@@ -105,11 +105,9 @@ def _mean_variance_norm(call: OnnxCall, x: Array) -> Array:
 
 @meaning("LRN")
 def _local_response(call: OnnxCall, x: Array) -> Array:
-    size, channels = call.get("size"), x.shape[1]
-    squares = np.zeros_like(x)
-    for channel in range(channels):
-        window = slice(max(0, channel - (size - 1) // 2), min(channels, channel + size // 2 + 1))
-        squares[:, channel] = np.square(x[:, window]).sum(axis=1)
+    size = call.get("size")
+    padded = np.pad(np.square(x), [(0, 0), ((size - 1) // 2, size // 2), *[(0, 0)] * (x.ndim - 2)])
+    squares = np.lib.stride_tricks.sliding_window_view(padded, size, axis=1).sum(axis=-1)
     return x / (call.get("bias", 1.0) + call.get("alpha", 1e-4) / size * squares) ** call.get("beta", 0.75)
 
 
@@ -152,9 +150,7 @@ def _cast(call: OnnxCall, x: Array, *like: Array) -> Array:
 
 
 @meaning("Dropout")
-def _dropout(
-    call: OnnxCall, x: Array, ratio: Array | None = None, training: Array | None = None
-) -> tuple[Array, Array]:
+def _dropout(call: OnnxCall, x: Array, ratio: Input = None, training: Input = None) -> tuple[Array, Array]:
     if training is not None and bool(np.asarray(training).reshape(())) and (ratio is None or float(ratio) != 0):
         raise ValueError("it draws at random in training mode")
     return x, np.ones(x.shape, bool)
@@ -193,33 +189,10 @@ def _dynamic_lstm(call: OnnxCall, x: Array, w: Array, r: Array, *more: Any) -> t
     return lstm(call, rounded(x), *(each.swapaxes(1, 2) for each in wide), *plain, rounded=rounded)
 
 
-@meaning("MatMulNBits", domain=MICROSOFT)
-def _matmul_bits(
-    call: OnnxCall, a: Array, b: Array, scales: Array, zeros: Input = None, order: Input = None, bias: Input = None
-) -> Array:
-    """Multiply by weights of a few bits, (N, blocks, bytes), the low bits first."""
-    bits, block = call.get("bits", 4), call.get("block_size")
-    columns, depth = call.get("N"), call.get("K")
-    blocks = -(-depth // block)
-    if order is not None:
-        raise ValueError("a group index")
-    integers = unpacked(b.reshape(columns, blocks, -1), bits)[..., :block].astype(np.float64)
-    if zeros is None:
-        less: Array = np.full((columns, blocks), float(2 ** (bits - 1)))
-    elif zeros.dtype.kind == "f":
-        less = zeros.reshape(columns, blocks)
-    else:
-        less = unpacked(zeros.reshape(columns, -1), bits)[:, :blocks].astype(np.float64)
-    weights = (integers - less[..., None]) * scales.reshape(columns, blocks, 1)
-    result = np.matmul(a, weights.reshape(columns, -1)[:, :depth].T)
-    return result if bias is None else result + bias
-
-
-def unpacked(values: Array, bits: int) -> Array:
-    """Return integers of a few bits, of which each byte of the last axis holds several, the lowest first."""
-    mask = (1 << bits) - 1
-    parts = [(values >> shift) & mask for shift in range(0, 8, bits)]
-    return np.stack(parts, axis=-1).reshape(*values.shape[:-1], -1)
+@meaning("GlobalAveragePool")
+def _global_average(call: OnnxCall, x: Array) -> Array:
+    """Return the mean of each channel; `channels_last` comes from QLinearGlobalAveragePool."""
+    return x.mean(tuple(range(1, x.ndim - 1) if call.get("channels_last", 0) else range(2, x.ndim)), keepdims=True)
 
 
 @meaning("FusedMatMul", domain=MICROSOFT)

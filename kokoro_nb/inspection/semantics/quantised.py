@@ -1,14 +1,20 @@
-"""Quantised operators: integers exactly, and floats in float64 up to the one rounding that makes an integer."""
+"""Quantised operators: integers exactly, and floats in float64 up to the one rounding that makes an integer.
 
+An operator on integers with its scales (QOperator), or whose scales are found while running (dynamic), is written out:
+a float operator between DequantizeLinear and QuantizeLinear. So there is one form to compute, to measure and to put
+into a file.
+"""
+
+from collections import ChainMap
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from kokoro_nb.inspection.semantics.convolution_semantics import convolved
-from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall, meaning, stored_as
-from kokoro_nb.inspection.value_types import Array, Input
+from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall, computed, dtypes_of, meaning, stored_as
+from kokoro_nb.inspection.value_types import Array, Arrays, Input, Value
 
 RANGES = {f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (2, 4, 8, 16, 32)} | {
     f"uint{bits}": (0, 2**bits - 1) for bits in (2, 4, 8, 16)
@@ -84,33 +90,9 @@ def linear(values: Array, scale: Input = None, zero: Input = None, axis: int = -
     return wide if scale is None else wide * scales_spread(scale, wide.shape, axis, block)
 
 
-Rounded = tuple[Array, Any, Input]  # what is rounded, times its scale; the scale, and the zero point
-BEFORE_ROUNDING: dict[tuple[str, str], Any] = {}
-"""What the operators that round to an integer round: two values an integer apart may both be right beside a tie."""
-
-
-def _rounding(*operators: str, domain: str = "") -> Callable[[Callable[..., Rounded]], Callable[..., Rounded]]:
-    """Register what operators give before they are rounded to an integer, and after; a scale of None rounds nothing."""
-
-    def register(function: Callable[..., Rounded]) -> Callable[..., Rounded]:
-        def rounding(call: OnnxCall, *inputs: Array, before: bool = False) -> Array:
-            y, scale, zero = function(call, *inputs)
-            if scale is None:
-                return y
-            zero = np.zeros((), inputs[0].dtype) if zero is None else zero
-            result = y / np.reshape(scale, ()) + float(zero.reshape(()))
-            result = np.clip(result if before else np.rint(result), *RANGES[zero.dtype.name])
-            return result if before else result.astype(zero.dtype)
-
-        meaning(*operators, domain=domain)(rounding)
-        BEFORE_ROUNDING.update({(domain, operator): partial(rounding, before=True) for operator in operators})
-        return function
-
-    return register
-
-
 NOT = (-1, -1)  # read
-# The float operator that one stands for, which has the same attributes, and places among its inputs: of either factor,
+NONE = (-1, -1, -1)
+# The float operator that one stands for, which has the same attributes, and places among its inputs: of either operand,
 # its scale and its zero point; of what is added, an integer in the unit of both scales or, after a MatMul, a float; of
 # the scale and zero point of the integers that it gives. What it does not read is -1.
 ON_INTEGERS = {
@@ -122,64 +104,157 @@ ON_INTEGERS = {
     (MICROSOFT, "MatMulIntegerToFloat"): ("MatMul", (0, 2, 4), (1, 3, 5), 6, NOT),
     (MICROSOFT, "DynamicQuantizeMatMul"): ("MatMul", (0, -1, -1), (1, 2, 3), 4, NOT),
     (MICROSOFT, "MatMulNBits"): ("MatMul", (0, -1, -1), (1, 2, 3), 5, NOT),
+    (MICROSOFT, "QLinearAdd"): ("Add", (0, 1, 2), (3, 4, 5), -1, (6, 7)),
+    (MICROSOFT, "QLinearMul"): ("Mul", (0, 1, 2), (3, 4, 5), -1, (6, 7)),
+    (MICROSOFT, "QLinearSigmoid"): ("Sigmoid", (0, 1, 2), NONE, -1, (3, 4)),
+    (MICROSOFT, "QLinearLeakyRelu"): ("LeakyRelu", (0, 1, 2), NONE, -1, (3, 4)),
+    (MICROSOFT, "QLinearGlobalAveragePool"): ("GlobalAveragePool", (0, 1, 2), NONE, -1, (3, 4)),
 }
 LONGEST = 9  # inputs of one of them
 
 
-@_rounding("QLinearConv", "QLinearMatMul")
-@_rounding("QGemm", "MatMulIntegerToFloat", "DynamicQuantizeMatMul", domain=MICROSOFT)
-def _layer(call: OnnxCall, *given: Input) -> Rounded:
-    """Return a layer on integers, before it is rounded: the float operator on what they mean."""
-    kind, left, right, place, after = ON_INTEGERS[call.domain, call.node.op_type]
-    inputs: list[Any] = [*given, *[None] * LONGEST]
-    x, w, y = ([inputs[k] for k in places] for places in (left, right, after))
-    if left[1] < 0 <= right[1]:
-        x = list(dynamic_quantize(call, x[0]))
-    a, b = linear(x[0], x[1], x[2], -2), linear(w[0], w[1], w[2], weight_axis(call, kind))
-    if kind == "Conv":
-        value = convolved(call, a, b)
-    else:
-        a, b = (each.T if call.get(name, 0) else each for name, each in (("transA", a), ("transB", b)))
-        value = np.matmul(a, b) * call.get("alpha", 1.0)
-    bias = inputs[place]
-    if bias is not None and kind != "MatMul":
-        bias = linear(bias, x[1] * w[1]).reshape(bias.shape if kind == "Gemm" else (-1, *[1] * (value.ndim - 2)))
-    return value if bias is None else value + bias, *y
+@dataclass(frozen=True, eq=False)
+class WrittenOut:
+    """An operator on integers, written out.
+
+    Attributes
+    ----------
+    form : str
+        ``QOperator``, ``dynamic`` or ``weights only``.
+    nodes : list of onnx.NodeProto
+        In order; the integers or floats that the operator gives have the name that they have in the file.
+    constants : dict of str to numpy.ndarray
+        What they read besides.
+    product : str
+        What the float operator gives.
+    result : str
+        The float that the operator gives; empty of a sum of integers whose scales are not given.
+    """
+
+    form: str
+    nodes: list[Any]
+    constants: Arrays
+    product: str
+    result: str
 
 
-def weight_axis(call: OnnxCall, kind: str) -> int:
-    """Return the axis of the weights of a layer, of the float operator `kind`, along which they may have scales."""
-    return {"Conv": 0, "MatMul": -1}.get(kind, 1 - call.get("transB", 0))
+def written_out(call: OnnxCall, known: Arrays, name: str = "", sums: tuple[str, str, str] = ("", "", "")) -> WrittenOut:
+    """Return an operator of `ON_INTEGERS` as a float operator between DequantizeLinear and QuantizeLinear.
+
+    Parameters
+    ----------
+    call : OnnxCall
+        The node.
+    known : mapping of str to numpy.ndarray
+        Constants; weights of few bits are among them.
+    name : str
+        Of the float operator's node.
+    sums : tuple of str
+        Of a sum of integers: the float that it becomes in a later node, and the scales of its operands.
+
+    Raises
+    ------
+    ValueError
+        If the columns of weights of few bits are in another order.
+    """
+    from onnx import helper
+
+    kind, left, right, place, given = ON_INTEGERS[call.domain, call.node.op_type]
+    inputs, stem = [*call.node.input, *[""] * LONGEST], f"{call.node.output[0]}_unrounded"
+    x, w, y = ([inputs[k] for k in places] for places in (left, right, given))
+    result, bias, form = call.node.output[0], inputs[place], "dynamic" if given == NOT else "QOperator"
+    nodes: list[Any] = []
+    own: dict[str, Array] = {}
+    every: Any = ChainMap(own, known)  # type: ignore[arg-type]
+
+    def add(kind: str, inputs: list[str], *outputs: str, name: str = "", **attributes: Any) -> str:
+        nodes.append(helper.make_node(kind, [*filter(None, inputs)], outputs, name=name or outputs[0], **attributes))
+        return outputs[0]
+
+    def dequantised(end: str, axis: int, name: str, *scaled: str, **more: Any) -> str:
+        if not scaled[0]:
+            return name
+        count = max(np.size(every.get(one, 0)) for one in scaled)
+        names, about = [name, *scaled], {"axis": axis, **more} if count > 1 else more
+        for k, one in enumerate(scaled, 1):
+            array = np.asarray(every.get(one, 0))
+            if array.ndim and array.size == max(array.shape) and not more:  # one zero point may be that of all
+                names[k] = f"{stem}_{end}_{k}"
+                own[names[k]] = np.resize(array, [count] if about else ())
+        return add("DequantizeLinear", names, f"{stem}_{end}", **about)
+
+    attributes, block = call.attributes, {}
+    axis = {"Conv": 0, "MatMul": -1}.get(kind, 1 - call.get("transB", 0))
+    if right[0] >= 0 > right[1]:  # a later node multiplies by the scales
+        own[f"{stem}_one"] = np.ones((), np.float32)
+        result, (x[1], w[1]) = sums[0], (one or f"{stem}_one" for one in sums[1:])
+    elif call.node.op_type == "MatMulNBits":
+        if inputs[4]:
+            raise ValueError("a group index")
+        packed: list[Any] = [known[one] if one else None for one in w]
+        w = [f"{stem}_{one}" for one in ("integers", "steps", "less")]
+        own.update(zip(w, _of_few_bits(call, *packed), strict=True))
+        form, axis, attributes, block = "weights only", 0, {}, {"block_size": call.get("block_size")}
+    elif left[1] < 0:  # it makes integers of it itself
+        names = [f"{stem}_{one}" for one in ("integers", "step", "less")]
+        add("DynamicQuantizeLinear", x[:1], *names)
+        x = names
+    factors = [dequantised("x", -2, *x), dequantised("w", axis, *w, **block)]
+    if bias and kind != "MatMul":
+        own[f"{stem}_unit"] = np.ravel(known[x[1]]) * np.ravel(known[w[1]])
+        factors.append(dequantised("bias", -1, bias, f"{stem}_unit"))
+    added = bias if kind == "MatMul" else ""
+    product = f"{stem}_y" if added or y[0] or not result else result
+    add(kind, factors, product, name=name, **attributes)
+    if added:
+        add("Add", [product, added], result)
+    if y[0]:
+        if not y[1] and x[0] in known:
+            y[1] = f"{stem}_zero"
+            own[y[1]] = np.zeros((), known[x[0]].dtype)
+        add("QuantizeLinear", [product, *y], result)
+        result = product
+    return WrittenOut(form, nodes, own, product, result)
 
 
-@meaning("MatMulInteger", "ConvInteger")
-def _sum_of_integers(call: OnnxCall, *inputs: Input) -> Array:
-    """Return a sum as an accumulator of 32 bits would hold it."""
-    return np.rint(_layer(call, *inputs)[0]).astype(np.int64).astype(np.int32)
+def _of_few_bits(call: OnnxCall, packed: Array, scales: Array, zeros: Input) -> tuple[Array, Array, Array]:
+    """Return the integers of MatMulNBits as (K, N), and their scales and zero points as (blocks, N)."""
+    bits, columns, block = call.get("bits", 4), call.get("N"), call.get("block_size")
+    blocks = -(-call.get("K") // block)
+
+    def unpacked(values: Array) -> Array:
+        """Return the integers of which each byte of the last axis holds several, the lowest first."""
+        parts = [(values >> shift) & ((1 << bits) - 1) for shift in range(0, 8, bits)]
+        return np.stack(parts, axis=-1).reshape(*values.shape[:-1], -1)
+
+    integers = unpacked(packed.reshape(columns, blocks, -1))[..., :block].reshape(columns, -1)[:, : call.get("K")]
+    if zeros is None:
+        zeros = np.full((columns, blocks), 2 ** (bits - 1))
+    elif zeros.dtype.kind != "f":
+        zeros = unpacked(zeros.reshape(columns, -1))[:, :blocks]
+    return integers.T, scales.reshape(columns, blocks).T, zeros.reshape(columns, blocks).T
 
 
-@_rounding("QLinearAdd", "QLinearMul", domain=MICROSOFT)
-def _qlinear_binary(call: OnnxCall, *inputs: Any) -> Rounded:
-    """Return QLinearAdd or QLinearMul of ONNX Runtime, before it is rounded."""
-    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = [*inputs, None][:8]
-    left, right = linear(a, a_scale, a_zero), linear(b, b_scale, b_zero)
-    result = left + right if call.node.op_type == "QLinearAdd" else left * right
-    return result, y_scale, y_zero
+def _on_integers(call: OnnxCall, *inputs: Input, before: bool = False) -> Any:
+    """Return what an operator on integers gives, or, `before`, what it rounds to an integer."""
+    values: dict[str, Value] = {name: one for name, one in zip(call.node.input, inputs, strict=False) if name}
+    written = written_out(call, values)
+    values.update(written.constants)
+    for node in written.nodes:
+        given = [values[name] for name in node.input]
+        inner = OnnxCall(node, call.opsets, dtypes_of(given))
+        if before and node.op_type == "QuantizeLinear":
+            return quantised_before_rounding(inner, *given)
+        values.update(zip(node.output, computed(inner, given), strict=True))
+    if written.result:
+        return values[call.node.output[0]]
+    return np.rint(values[written.product]).astype(np.int64).astype(np.int32)  # as an accumulator of 32 bits holds it
 
 
-@_rounding("QLinearSigmoid", "QLinearLeakyRelu", "QLinearGlobalAveragePool", domain=MICROSOFT)
-def _qlinear_unary(call: OnnxCall, *inputs: Any) -> Rounded:
-    """Return one of ONNX Runtime's operators of one input, before it is rounded."""
-    x, x_scale, x_zero, y_scale, y_zero = [*inputs, None][:5]
-    value = linear(x, x_scale, x_zero)
-    if call.node.op_type == "QLinearSigmoid":
-        value = 1 / (1 + np.exp(-value))
-    elif call.node.op_type == "QLinearLeakyRelu":
-        value = np.where(value < 0, call.get("alpha", 0.01) * value, value)
-    else:
-        axes = tuple(range(1, value.ndim - 1) if call.get("channels_last", 0) else range(2, value.ndim))
-        value = value.mean(axis=axes, keepdims=True)
-    return value, y_scale, y_zero
-
-
-BEFORE_ROUNDING |= dict.fromkeys((("", "QuantizeLinear"), (MICROSOFT, "QuantizeLinear")), quantised_before_rounding)
+for _domain, _operator in ON_INTEGERS:
+    meaning(_operator, domain=_domain)(_on_integers)
+BEFORE_ROUNDING: dict[tuple[str, str], Any] = {
+    **dict.fromkeys((("", "QuantizeLinear"), (MICROSOFT, "QuantizeLinear")), quantised_before_rounding),
+    **{key: partial(_on_integers, before=True) for key, (*_, given) in ON_INTEGERS.items() if given != NOT},
+}
+"""What the operators that round to an integer round: two values an integer apart may both be right beside a tie."""
