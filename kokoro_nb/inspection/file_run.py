@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from kokoro_nb.backends.artefacts import give_back_memory
 from kokoro_nb.errors import InputError
+from kokoro_nb.inspection.float16_foresight import HalfPrecisionNode, HalfPrecisionWatch
 from kokoro_nb.inspection.input_maker import made_inputs
 from kokoro_nb.inspection.judged_run import Blame, JudgedRun, OperatorAlone
 from kokoro_nb.inspection.node_groups import NodeGroups
@@ -17,6 +19,7 @@ from kokoro_nb.inspection.node_judgement import (
     NodeJudgement,
     NodeOutputError,
     distances,
+    has_halves,
     is_finite,
     judged_outputs,
     judgement,
@@ -68,6 +71,8 @@ class FileRun(JudgedRun):
         What it gives when it is run in other ways.
     unlike : dict of OnnxNode to str
         Nodes that give something else in another run, whether or not an output shows it.
+    foresight : tuple of HalfPrecisionNode
+        What float16 would do to each node; of a file with floats of 16 bits of those before the first.
     """
 
     file: OnnxFile
@@ -75,6 +80,7 @@ class FileRun(JudgedRun):
     budget: QuantisationBudget
     others: OtherRuns
     unlike: Mapping[OnnxNode, str]
+    foresight: tuple[HalfPrecisionNode, ...]
 
     def captured(self, node: OnnxNode) -> dict[str, Value]:
         """Return the inputs and outputs of a node on the runtime, run once more."""
@@ -197,18 +203,20 @@ def examined(file: OnnxFile, inputs: Arrays, seconds: float = float("inf"), tell
     file = replace(file, model=pinned(file.model, drawn)) if drawn else file
     outputs, others = run_ways(file.model, inputs, tell)
     freed = last_readers(nodes, {output.name for output in file.model.graph.output})
-    truth: dict[str, Value] = {**inputs, **drawn}
+    true = TrueValues(file, {**inputs, **drawn})
     found: list[NodeJudgement] = []
     watch, groups = BudgetWatch(file, nodes), NodeGroups(file, nodes, inputs)
     for group, values in groups:
-        for node in freeing(group, freed, truth):
-            found.append(_judged(file, node, values, truth))
+        for node in freeing(group, freed, true.values, true.watch.half):
+            found.append(_judged(file, node, values, true))
             watch.see(node, values)
             tell(f"{len(found)} of {len(nodes)} nodes")
+        give_back_memory()
         if time.monotonic() > until:
             break
-    true = {name: truth[name] for name in outputs if name in truth}
-    return FileRun(nodes, tuple(found), inputs, outputs, true, file, drawn, watch.budget, others, groups.unlike)
+    ends = {name: true.values[name] for name in outputs if name in true.values}
+    about = file, drawn, watch.budget, others, groups.unlike, tuple(true.watch.found)
+    return FileRun(nodes, tuple(found), inputs, outputs, ends, *about)
 
 
 def _run(file: OnnxFile, inputs: Arrays, names: list[str]) -> dict[str, Value]:
@@ -218,30 +226,63 @@ def _run(file: OnnxFile, inputs: Arrays, names: list[str]) -> dict[str, Value]:
     return held | (run_session(session_of(tapped(file.model, inner)), inputs) if inner else {})
 
 
-def _judged(file: OnnxFile, node: OnnxNode, values: Values, truth: dict[str, Value]) -> NodeJudgement:
+def _judged(file: OnnxFile, node: OnnxNode, values: Values, true: "TrueValues") -> NodeJudgement:
     """Judge one node, and take its true values further: what it gives on the true values before it."""
     call, inputs = file.call(node, values)
     given = [values.get(name) if name else None for name in node.proto.output]
     about = (node.index, node.key, node.operator)
     if node.is_random:
         return NodeJudgement(*about, "unknown", "draws at random")
-    return judgement(
+    right: list[Value] = []
+
+    def compare() -> tuple[NodeOutputError, ...]:
+        errors, exact = judged_outputs(call, inputs, given)
+        right.extend(exact)
+        return errors
+
+    found = judgement(
         about,
         all(map(is_finite, inputs)),
-        lambda: judged_outputs(call, inputs, given)[0],
-        lambda: _far(file, node, given, truth),
+        compare,
+        lambda: true.far(node, given, (call, inputs, right)),
         lambda errors: unrounded_inputs_explain(call, inputs, given, errors, file.constants),
     )
+    true.is_single = true.is_single and not has_halves([found])
+    return found
 
 
-def _far(file: OnnxFile, node: OnnxNode, given: list[Value], truth: dict[str, Value]) -> Far | None:
-    """Compute a node on true values, keep its outputs, and return how far the runtime is from them: see `distances`.
+class TrueValues:
+    """The values of a file computed in float64 from the start, and what float16 would make of them.
 
-    None where the true values are not known.
+    Parameters
+    ----------
+    file : OnnxFile
+        The file, its random nodes pinned.
+    values : dict of str to numpy.ndarray
+        Of its inputs, and what the random nodes drew; the values that later nodes read are kept in it.
     """
-    found = file.evaluated(node, truth)
-    if found is None:
-        return None
-    outputs = [one for one in zip(node.proto.output, given, found[2], strict=False) if one[0]]
-    truth.update((name, right) for name, _, right in outputs)
-    return distances((value, right) for _, value, right in outputs)
+
+    def __init__(self, file: OnnxFile, values: dict[str, Any]) -> None:
+        self.file, self.values = file, values
+        self.kept = {*values, *file.constants}  # names of what the runtime has exactly
+        self.watch, self.is_single = HalfPrecisionWatch(file, values), True
+
+    def far(self, node: OnnxNode, given: list[Value], own: tuple[OnnxCall, list[Value], list[Value]]) -> Far | None:
+        """Compute a node, and return how far the runtime is from that: see `distances`; None where it is not known.
+
+        `own` is the node with its inputs on the runtime and what is right on those.
+        """
+        wide = own if self.kept.issuperset(node.reads) else self.file.evaluated(node, self.values)
+        if wide is None:
+            return None
+        if self.is_single:
+            self.watch.see(node, self.values, wide)
+        outputs = [one for one in zip(node.proto.output, given, wide[2], strict=False) if one[0]]
+        self.values.update((name, right) for name, _, right in outputs)
+        worst, noise, sound = distances((value, right) for _, value, right in outputs)
+        if worst == 0 and sound:
+            numbers = (
+                name for name, value, _ in outputs if isinstance(value, np.ndarray) and value.dtype.kind in "biuf"
+            )
+            self.kept.update(numbers)
+        return worst, noise, sound

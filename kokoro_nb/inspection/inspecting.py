@@ -23,13 +23,14 @@ from kokoro_nb.inspection.input_maker import MadeInputs
 from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.judged_run import InspectionFinding
 from kokoro_nb.inspection.mended_file import MendedFile, float16_mend
+from kokoro_nb.inspection.node_judgement import has_halves
 from kokoro_nb.inspection.onnx_file import read_onnx
 from kokoro_nb.inspection.onnx_file_program import OnnxFileProgram
 from kokoro_nb.inspection.paired_values import OTHER
 from kokoro_nb.inspection.quantised_mend import candidates, quantised_mend
 from kokoro_nb.inspection.result_record import second_opinion, second_runtime
 from kokoro_nb.inspection.value_types import Tell, Values
-from kokoro_nb.inspection.whole_file import AUDIBLE, has_halves
+from kokoro_nb.inspection.whole_file import AUDIBLE
 from kokoro_nb.locate.culprit import Mechanism
 from kokoro_nb.markup import number
 from kokoro_nb.traces.record import sketched

@@ -15,7 +15,7 @@ from kokoro_nb.inspection.value_types import Array, Input, Several, Value
 from kokoro_nb.locate.local_error import LocalError, judged
 from kokoro_nb.locate.rounding_bound import is_float, kept_wide, spacing
 from kokoro_nb.locate.rule_evidence import pattern
-from kokoro_nb.traces.statistics import describe, relative_difference
+from kokoro_nb.traces.statistics import describe, of_peak, relative_difference
 from kokoro_nb.traces.trace import Operator
 
 Far = tuple[float, float, bool]
@@ -67,11 +67,13 @@ class NodeOutputError:
     @classmethod
     def of(cls, error: LocalError) -> "NodeOutputError":
         """Return the figures of a local error, without its tensors."""
-        given, right = (np.asarray(one, np.float64) for one in (error.given, error.right))
-        finite, sound = (float(np.isfinite(one).mean()) if one.size else float("nan") for one in (given, right))
+        given, right = (
+            one if one.dtype.kind == "f" else np.asarray(one, np.float64) for one in (error.given, error.right)
+        )
+        seen, sound = describe(given), float(np.isfinite(right).mean()) if right.size else float("nan")
         words = pattern(error.wrong, np.full(error.wrong.shape, np.nan)).words if error.wrong.any() else ""
-        about = error.error, error.peak, error.ratio, int(error.wrong.sum()), error.form or words, describe(given).rms
-        return cls(error.operator.name, np.dtype(error.dtype).name, given.shape, finite, sound, *about)
+        about = error.error, error.peak, error.ratio, int(error.wrong.sum()), error.form or words, seen.rms
+        return cls(error.operator.name, np.dtype(error.dtype).name, given.shape, seen.finite, sound, *about)
 
     @property
     def ulp(self) -> float:
@@ -162,6 +164,11 @@ class NodeJudgement:
         }
 
 
+def has_halves(judgements: Sequence[NodeJudgement]) -> bool:
+    """Return whether a node gives floats of 16 bits."""
+    return any(one.dtype in ("float16", "bfloat16") for judgement in judgements for one in judgement.outputs)
+
+
 def judgement(
     about: tuple[int, str, str],
     given_finite: bool,
@@ -203,9 +210,23 @@ def distances(pairs: Iterable[tuple[Value, Value]]) -> Far:
     for value, right in pairs:
         sound = sound and is_finite(right)
         if isinstance(value, np.ndarray) and (is_float(value.dtype) or value.dtype.kind in "biu"):
-            worst = float(np.maximum(worst, relative_difference(value, np.asarray(right))))
-            noise = float(np.maximum(noise, relative_noise(value, np.asarray(right))))
+            both = _distance(value, np.asarray(right))
+            worst, noise = (float(np.maximum(*pair)) for pair in zip((worst, noise), both, strict=True))
     return worst, noise, sound
+
+
+def _distance(value: np.ndarray, right: np.ndarray) -> tuple[float, float]:
+    """Return `relative_difference` and `relative_noise`; where all is finite, both from one difference."""
+    if value.size and value.shape == right.shape and right.dtype.kind in "fiub":
+        exact = right.astype(np.float64, copy=False).ravel()
+        difference = value.astype(np.float64).ravel()
+        with np.errstate(over="ignore", invalid="ignore"):
+            difference -= exact
+            noise, signal = float(difference @ difference), float(exact @ exact)
+        if np.isfinite([noise, signal]).all() and signal:
+            peak, error = (float(np.maximum(one.max(), -one.min())) for one in (exact, difference))
+            return of_peak(error, peak), float(np.sqrt(noise / signal))
+    return relative_difference(value, right), relative_noise(value, right)
 
 
 def judged_outputs(call: OnnxCall, inputs: Several, given: Several) -> tuple[tuple[NodeOutputError, ...], list[Value]]:
@@ -285,15 +306,21 @@ def relative_noise(value: Value, right: Value) -> float:
 
     NaN if the value is not finite somewhere where it should be, or the shapes differ; 0 of what is no number.
     """
-    if not isinstance(right, np.ndarray) or not isinstance(value, np.ndarray) or right.dtype.kind not in "fiub":
+    if (
+        value is right
+        or not all(isinstance(one, np.ndarray) for one in (value, right))
+        or right.dtype.kind not in "fiub"
+    ):
         return 0.0
     if value.shape != right.shape:
         return float("nan")
     given, exact = np.asarray(value, np.float64), np.asarray(right, np.float64)
     finite = np.isfinite(exact)
     with np.errstate(invalid="ignore"):
-        noise = float(np.square(np.where(finite, given - exact, 0.0)).sum())
-    signal = float(np.square(np.where(finite, exact, 0.0)).sum())
+        difference = given - exact
+    if not finite.all():
+        difference, exact = (np.where(finite, one, 0.0) for one in (difference, exact))
+    noise, signal = (float(np.vdot(one, one)) for one in (difference, exact))
     if not np.isfinite(noise):
         return float("nan")
     return 0.0 if noise == 0 else float(np.sqrt(noise / signal)) if signal else float("inf")

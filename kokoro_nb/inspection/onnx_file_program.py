@@ -8,15 +8,16 @@ import numpy as np
 
 from kokoro_nb.inspection.compared_program import ComparedProgram, of_onnx
 from kokoro_nb.inspection.file_run import FileRun, examined
-from kokoro_nb.inspection.float16_foresight import float16_foresight, foreseen, half_precision_findings
+from kokoro_nb.inspection.float16_foresight import float16_foresight, foreseen
 from kokoro_nb.inspection.input_maker import MadeInputs, given_inputs, made_inputs
 from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.judged_run import InspectionFinding, node_findings
+from kokoro_nb.inspection.node_judgement import has_halves
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_model import OnnxNode, nodes_of
 from kokoro_nb.inspection.semantics.control_flow import bodies_of
 from kokoro_nb.inspection.value_types import Arrays, Tell
-from kokoro_nb.inspection.whole_file import constants_noted, has_halves, summaries, whole_findings
+from kokoro_nb.inspection.whole_file import constants_noted, half_precision_findings, summaries, whole_findings
 from kokoro_nb.markup import listed
 
 
@@ -69,7 +70,7 @@ class OnnxFileProgram:
         outputs = tuple(summaries(seen))
         more, noted = whole_findings(seen, outputs, bool(findings))
         floats = seen.complete and not has_halves(seen.judgements)
-        ahead = float16_foresight(seen.file, seen.inputs, tell) if floats else ()
+        ahead = seen.foresight if floats else ()
         narrow = {one.name for judgement in seen.judgements for one in judgement.outputs if one.dtype == "float16"}
         if narrow and seen.complete and not findings and not more:  # on a runtime that computes in the file's own types
             more = tuple(half_precision_findings(seen, float16_foresight(seen.file, seen.inputs, tell, narrow=narrow)))
