@@ -17,11 +17,10 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.against_file import WORDS, PairedPrograms
 from kokoro_nb.inspection.compared_program import ComparedProgram, by_name, of_exported
 from kokoro_nb.inspection.file_run import FileRun
-from kokoro_nb.inspection.finding_scripts import write_scripts
 from kokoro_nb.inspection.formats import FORMATS, read_program
 from kokoro_nb.inspection.input_maker import MadeInputs
 from kokoro_nb.inspection.inspection_report import InspectionReport
-from kokoro_nb.inspection.judged_run import InspectionFinding
+from kokoro_nb.inspection.judged_run import InspectionFinding, write_scripts
 from kokoro_nb.inspection.mended_file import MendedFile, float16_mend
 from kokoro_nb.inspection.node_judgement import has_halves
 from kokoro_nb.inspection.onnx_file import read_onnx
