@@ -318,6 +318,8 @@ def _alike(given: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def _shares(difference: np.ndarray, allowed: np.ndarray | float) -> np.ndarray:
+    if not np.any(difference):
+        return np.zeros(np.shape(difference))
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(difference, difference / allowed, 0.0)
 
