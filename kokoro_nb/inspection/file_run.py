@@ -233,18 +233,11 @@ def _judged(file: OnnxFile, node: OnnxNode, values: Values, true: "TrueValues") 
     about = (node.index, node.key, node.operator)
     if node.is_random:
         return NodeJudgement(*about, "unknown", "draws at random")
-    right: list[Value] = []
-
-    def compare() -> tuple[NodeOutputError, ...]:
-        errors, exact = judged_outputs(call, inputs, given)
-        right.extend(exact)
-        return errors
-
     found = judgement(
         about,
         all(map(is_finite, inputs)),
-        compare,
-        lambda: true.far(node, given, (call, inputs, right)),
+        lambda: judged_outputs(call, inputs, given),
+        lambda right: true.far(node, given, (call, inputs, right)),
         lambda errors: unrounded_inputs_explain(call, inputs, given, errors, file.constants),
     )
     true.is_single = true.is_single and not has_halves([found])

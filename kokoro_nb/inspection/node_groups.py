@@ -22,9 +22,7 @@ OF_WHOLE = 256 * 2**20  # the same where the whole file is run for each group
 HEAVY = 128 * 2**20  # bytes of a file whose groups are not run on two threads: each would be loaded once more
 APART = 2.0**-16  # of the peak: what orders of summation make of it on several threads is less
 AGAIN, THREADS = "a second call", "two threads"
-GIVEN = frozenset(
-    ["float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"]
-)
+GIVEN = tuple(map(np.dtype, "fd?bhilBHIL"))  # as characters of NumPy
 
 
 @dataclass(eq=False)
@@ -57,7 +55,7 @@ class NodeGroups:
             names = dict.fromkeys(name for node in group for name in (*node.reads, *node.outputs))
             given = dict.fromkeys(name for node in group for name in node.outputs if name not in constants)
             outer = {name: alive[name] for name in names if name not in given and name not in constants}
-            alone = all(isinstance(one, np.ndarray) and one.dtype.name in GIVEN for one in outer.values())
+            alone = all(getattr(one, "dtype", object) in GIVEN for one in outer.values())
             if alone:
                 values = outer | self._alone(group, outer, list(given))
             else:  # what the group reads comes from the same run: other outputs are rounded at other places

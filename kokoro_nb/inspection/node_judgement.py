@@ -172,8 +172,8 @@ def has_halves(judgements: Sequence[NodeJudgement]) -> bool:
 def judgement(
     about: tuple[int, str, str],
     given_finite: bool,
-    compare: Callable[[], Sequence[NodeOutputError]],
-    far: Callable[[], Far | None],
+    compare: Callable[[], tuple[Sequence[NodeOutputError], list[Value]]],
+    far: Callable[[list[Value]], Far | None],
     wide: Callable[[Sequence[NodeOutputError]], bool] = lambda errors: False,
 ) -> NodeJudgement:
     """Judge one node.
@@ -184,21 +184,23 @@ def judgement(
         Its place, its key and its operator.
     given_finite : bool
         Whether all its inputs were finite.
-    compare, far : callable
-        Return the errors of its outputs, and what `distances` gives of them and float64 from the start.
+    compare : callable
+        Returns the errors of its outputs and what is right: see `judged_outputs`.
+    far : callable
+        Takes what is right, and returns what `distances` gives of the outputs and float64 from the start.
     wide : callable
         Returns whether its errors are right if float32 was kept before it.
     """
     try:
-        errors = tuple(compare())
+        errors, right = compare()
     except Exception as why:  # another's file on a third party's operators: it is not judged, and says why
         reason = str(why) if isinstance(why, NotDefined) else f"it could not be compared: {one_line(why)}"
         return NodeJudgement(*about, "unknown", reason)
-    inherited, noise, sound = far() or (None, None, None)
+    inherited, noise, sound = far(right) or (None, None, None)
     wrong = any(one.is_wrong for one in errors)
     kept = wrong and wide(errors)
     verdict: Verdict = "fail" if wrong and not kept else "pass"
-    return NodeJudgement(*about, verdict, "", errors, inherited, given_finite, sound, kept, noise)
+    return NodeJudgement(*about, verdict, "", tuple(errors), inherited, given_finite, sound, kept, noise)
 
 
 def distances(pairs: Iterable[tuple[Value, Value]]) -> Far:
@@ -213,20 +215,6 @@ def distances(pairs: Iterable[tuple[Value, Value]]) -> Far:
             both = _distance(value, np.asarray(right))
             worst, noise = (float(np.maximum(*pair)) for pair in zip((worst, noise), both, strict=True))
     return worst, noise, sound
-
-
-def _distance(value: np.ndarray, right: np.ndarray) -> tuple[float, float]:
-    """Return `relative_difference` and `relative_noise`; where all is finite, both from one difference."""
-    if value.size and value.shape == right.shape and right.dtype.kind in "fiub":
-        exact = right.astype(np.float64, copy=False).ravel()
-        difference = value.astype(np.float64).ravel()
-        with np.errstate(over="ignore", invalid="ignore"):
-            difference -= exact
-            noise, signal = float(difference @ difference), float(exact @ exact)
-        if np.isfinite([noise, signal]).all() and signal:
-            peak, error = (float(np.maximum(one.max(), -one.min())) for one in (exact, difference))
-            return of_peak(error, peak), float(np.sqrt(noise / signal))
-    return relative_difference(value, right), relative_noise(value, right)
 
 
 def judged_outputs(call: OnnxCall, inputs: Several, given: Several) -> tuple[tuple[NodeOutputError, ...], list[Value]]:
@@ -306,24 +294,26 @@ def relative_noise(value: Value, right: Value) -> float:
 
     NaN if the value is not finite somewhere where it should be, or the shapes differ; 0 of what is no number.
     """
-    if (
-        value is right
-        or not all(isinstance(one, np.ndarray) for one in (value, right))
-        or right.dtype.kind not in "fiub"
-    ):
-        return 0.0
-    if value.shape != right.shape:
-        return float("nan")
-    given, exact = np.asarray(value, np.float64), np.asarray(right, np.float64)
-    finite = np.isfinite(exact)
-    with np.errstate(invalid="ignore"):
+    numbers = isinstance(right, np.ndarray) and isinstance(value, np.ndarray)
+    return 0.0 if value is right or not numbers else _distance(value, right)[1]
+
+
+def _distance(value: np.ndarray, right: np.ndarray) -> tuple[float, float]:
+    """Return `relative_difference` and `relative_noise`, where all is finite both from one difference."""
+    if value.shape != right.shape or right.dtype.kind not in "fiub":
+        return relative_difference(value, right), float("nan") if right.dtype.kind in "fiub" else 0.0
+    given, exact = (np.asarray(one, np.float64).ravel() for one in (value, right))
+    with np.errstate(over="ignore", invalid="ignore"):
         difference = given - exact
-    if not finite.all():
-        difference, exact = (np.where(finite, one, 0.0) for one in (difference, exact))
-    noise, signal = (float(np.vdot(one, one)) for one in (difference, exact))
+        if np.isfinite(difference).all():
+            apart = of_peak(*(float(np.abs(one).max(initial=0)) for one in (difference, exact)))
+        else:
+            apart, finite = relative_difference(value, right), np.isfinite(exact)
+            difference, exact = (np.where(finite, one, 0.0) for one in (difference, exact))
+        noise, signal = float(difference @ difference), float(exact @ exact)
     if not np.isfinite(noise):
-        return float("nan")
-    return 0.0 if noise == 0 else float(np.sqrt(noise / signal)) if signal else float("inf")
+        return apart, float("nan")
+    return apart, 0.0 if noise == 0 else float(np.sqrt(noise / signal)) if signal else float("inf")
 
 
 def is_finite(value: Value) -> bool:

@@ -140,11 +140,8 @@ BFLOAT16_NUMBER = 16  # of onnx.TensorProto.DataType
 @contextmanager
 def _source(model: Any) -> Iterator[Any]:
     """Give a model as sessions take it: as bytes, a large one as the path of a file; these two as they are."""
-    if isinstance(model, bytes | str):
-        yield model
-        return
-    source = model.SerializeToString()
-    if len(source) <= LARGE:
+    source = model if isinstance(model, bytes | str) else model.SerializeToString()
+    if isinstance(source, str) or len(source) <= LARGE:
         yield source
         return
     with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
