@@ -274,8 +274,5 @@ class TrueValues:
         self.values.update((name, right) for name, _, right in outputs)
         worst, noise, sound = distances((value, right) for _, value, right in outputs)
         if worst == 0 and sound:
-            numbers = (
-                name for name, value, _ in outputs if isinstance(value, np.ndarray) and value.dtype.kind in "biuf"
-            )
-            self.kept.update(numbers)
+            self.kept |= {name for name, one, _ in outputs if isinstance(one, np.ndarray) and one.dtype.kind in "biuf"}
         return worst, noise, sound
