@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.file_run import FileRun
+from kokoro_nb.inspection.file_run import AGAIN, HEAVY, THREADS, FileRun
 from kokoro_nb.inspection.float16_foresight import BITS, LARGEST, LOST, MEANS, HalfPrecisionNode, most_noise
 from kokoro_nb.inspection.judged_run import Blame, InspectionFinding
-from kokoro_nb.inspection.node_groups import AGAIN, HEAVY, THREADS
 from kokoro_nb.inspection.node_judgement import NodeJudgement, has_halves, is_finite, relative_noise
 from kokoro_nb.inspection.onnx_file import OnnxFile, TensorArrays, initialisers
 from kokoro_nb.inspection.onnx_model import (
