@@ -237,4 +237,4 @@ def _judged(program: CapturedProgram, judge: Judge, run: ProgramRun, far: dict[s
     if reason:
         return NodeJudgement(*about, "unknown", reason)
     finite = all(is_finite(judge.value(one)) for one in judge.upstream(name))
-    return judgement(about, finite, lambda: [NodeOutputError.of(judge.error(name))], lambda: far.get(name))
+    return judgement(about, finite, lambda: ([NodeOutputError.of(judge.error(name))], []), lambda _: far.get(name))

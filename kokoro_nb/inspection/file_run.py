@@ -1,22 +1,30 @@
-"""A file of ONNX run on the runtime with every value between its nodes, and each node judged on its inputs there."""
+"""A file of ONNX run on the runtime with every value between its nodes, and each node judged on its inputs there.
+
+It runs group by group, so that no more is held than what later nodes still read, whatever the number of nodes. A group
+is a model of its own, which is given what the runtime gave before it; each node runs once. Where what goes into a group
+cannot be given so (sequences, and floats of 16 bits, which a runtime without such kernels keeps in float32 from one
+node to the next), the whole file is run with the values of the group as its outputs.
+"""
 
 import time
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from kokoro_nb.backends.artefacts import give_back_memory
 from kokoro_nb.errors import InputError
+from kokoro_nb.inspection.float16_foresight import HalfPrecisionNode, HalfPrecisionWatch
 from kokoro_nb.inspection.input_maker import made_inputs
 from kokoro_nb.inspection.judged_run import Blame, JudgedRun, OperatorAlone
-from kokoro_nb.inspection.node_groups import NodeGroups
 from kokoro_nb.inspection.node_judgement import (
     Far,
     NodeJudgement,
     NodeOutputError,
     distances,
+    has_halves,
     is_finite,
     judged_outputs,
     judgement,
@@ -39,7 +47,16 @@ from kokoro_nb.inspection.quantisation_budget import BudgetWatch, QuantisationBu
 from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall
 from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values, refusing
 from kokoro_nb.markup import number
+from kokoro_nb.traces.statistics import relative_difference
 
+FIRST = 32  # nodes of the first group, before it is known how large their values are
+MOST = 60  # nodes of one group: the values of the next ones may be far larger than those before
+AT_ONCE = 32 * 2**20  # bytes of the values of one group that runs by itself
+OF_WHOLE = 256 * 2**20  # the same where the whole file is run for each group
+HEAVY = 128 * 2**20  # bytes of a file whose groups are not run on two threads: each would be loaded once more
+APART = 2.0**-16  # of the peak: what orders of summation make of it on several threads is less
+AGAIN, THREADS = "a second call", "two threads"
+GIVEN = tuple(map(np.dtype, "fd?bhilBHIL"))  # as characters of NumPy
 ONNX_LINES = """\
 import onnx
 import onnxruntime
@@ -68,6 +85,8 @@ class FileRun(JudgedRun):
         What it gives when it is run in other ways.
     unlike : dict of OnnxNode to str
         Nodes that give something else in another run, whether or not an output shows it.
+    foresight : tuple of HalfPrecisionNode
+        What float16 would do to each node; of a file with floats of 16 bits of those before the first.
     """
 
     file: OnnxFile
@@ -75,6 +94,7 @@ class FileRun(JudgedRun):
     budget: QuantisationBudget
     others: OtherRuns
     unlike: Mapping[OnnxNode, str]
+    foresight: tuple[HalfPrecisionNode, ...]
 
     def captured(self, node: OnnxNode) -> dict[str, Value]:
         """Return the inputs and outputs of a node on the runtime, run once more."""
@@ -171,6 +191,100 @@ def _error(call: OnnxCall, inputs: list[Value], results: Values, worst: NodeOutp
     return next((one for one in errors if one.name == worst.name), None)
 
 
+@dataclass(eq=False)
+class NodeGroups:
+    """Groups of nodes that follow one another, each with what its nodes read and give on the runtime.
+
+    Attributes
+    ----------
+    file : OnnxFile
+        The file, its random nodes pinned.
+    nodes : tuple of OnnxNode
+        Its nodes in order.
+    inputs : dict of str to numpy.ndarray
+        What it is run on.
+    unlike : dict of OnnxNode to str
+        The nodes that give something else then although they are given the same, and in which run.
+    """
+
+    file: OnnxFile
+    nodes: tuple[OnnxNode, ...]
+    inputs: Arrays
+    unlike: dict[OnnxNode, str] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[tuple[tuple[OnnxNode, ...], dict[str, Value]]]:
+        constants = self.file.constants
+        alive: dict[str, Value] = {**self.inputs}  # what the nodes from `start` on may read
+        start, count, freed = 0, FIRST, last_readers(self.nodes, set())
+        while start < len(self.nodes):
+            group = self._light(self.nodes[start : start + count])
+            names = dict.fromkeys(name for node in group for name in (*node.reads, *node.outputs))
+            given = dict.fromkeys(name for node in group for name in node.outputs if name not in constants)
+            outer = {name: alive[name] for name in names if name not in given and name not in constants}
+            alone = all(getattr(one, "dtype", object) in GIVEN for one in outer.values())
+            if alone:
+                values = outer | self._alone(group, outer, list(given))
+            else:  # what the group reads comes from the same run: other outputs are rounded at other places
+                read = [name for name in outer if name not in self.inputs]
+                whole = tapped(self.file.model, [*read, *given])
+                values = outer | run_session(session_of(whole), self.inputs)
+            made = {name: values[name] for name in given}
+            values |= {name: constants[name] for name in names if name in constants}
+            alive |= made
+            list(freeing(group, freed, alive))
+            start += len(group)
+            size = sum(map(bytes_of, made.values())) or 1
+            limit = AT_ONCE if alone else OF_WHOLE
+            count = int(np.clip(count * np.clip(limit / size, 0.25, 4.0), 1, MOST if alone else 32 * MOST))
+            yield group, values
+
+    def _light(self, group: tuple[OnnxNode, ...]) -> tuple[OnnxNode, ...]:
+        """Return the first nodes of a group, as many as read no more weights together than a group may give."""
+        read: set[str] = set()
+        total = 0
+        for k, node in enumerate(group):
+            new = {name for name in node.reads if name in self.file.tensors} - read
+            read |= new
+            total += sum(self.file.tensors[name].ByteSize() for name in new)
+            if k and total > AT_ONCE:
+                return group[:k]
+        return group
+
+    def _alone(self, group: tuple[OnnxNode, ...], outer: Values, wanted: list[str]) -> dict[str, Value]:
+        """Run the nodes as a model of their own."""
+        model = self.file.part([node for node in group if not node.is_random], outer, wanted)
+        session = session_of(model)
+        values = run_session(session, outer)
+        self._compare(group, values, run_session(session, outer), AGAIN, 0.0)
+        del session  # it holds the weights of the group, as the next one does
+        if self.file.size <= HEAVY:
+            self._compare(group, values, run_session(session_of(model, threads=2), outer), THREADS, APART)
+        return values
+
+    def _compare(self, group: tuple[OnnxNode, ...], values: Values, other: Values, run: str, apart: float) -> None:
+        """Note the nodes of a group that give something else in another run, and are given nothing else there."""
+        changed: set[str] = set()
+        for node in group:
+            new = {name for name in node.outputs if name in values and differ(values[name], other[name], apart)}
+            if new and not changed & set(node.reads):
+                self.unlike.setdefault(node, run)
+            changed |= new
+
+
+def differ(value: Value, other: Value, apart: float) -> bool:
+    """Return whether two tensors are further apart than this share of the peak; at 0, whether their bits differ."""
+    if not isinstance(value, np.ndarray) or not isinstance(other, np.ndarray):
+        return False
+    if value.dtype.kind not in "fiub" or (value.shape == other.shape and value.tobytes() == other.tobytes()):
+        return False
+    return not apart or value.dtype.kind != "f" or not relative_difference(other, value) <= apart
+
+
+def bytes_of(value: Value) -> int:
+    """Return how many bytes a value takes, a sequence's items together."""
+    return sum(map(bytes_of, value)) if isinstance(value, list) else int(getattr(value, "nbytes", 0))
+
+
 def examined(file: OnnxFile, inputs: Arrays, seconds: float = float("inf"), tell: Tell = str) -> FileRun:
     """Run a file and judge its nodes.
 
@@ -197,18 +311,20 @@ def examined(file: OnnxFile, inputs: Arrays, seconds: float = float("inf"), tell
     file = replace(file, model=pinned(file.model, drawn)) if drawn else file
     outputs, others = run_ways(file.model, inputs, tell)
     freed = last_readers(nodes, {output.name for output in file.model.graph.output})
-    truth: dict[str, Value] = {**inputs, **drawn}
+    true = TrueValues(file, {**inputs, **drawn})
     found: list[NodeJudgement] = []
     watch, groups = BudgetWatch(file, nodes), NodeGroups(file, nodes, inputs)
     for group, values in groups:
-        for node in freeing(group, freed, truth):
-            found.append(_judged(file, node, values, truth))
+        for node in freeing(group, freed, true.values, true.watch.half):
+            found.append(_judged(file, node, values, true))
             watch.see(node, values)
             tell(f"{len(found)} of {len(nodes)} nodes")
+        give_back_memory()
         if time.monotonic() > until:
             break
-    true = {name: truth[name] for name in outputs if name in truth}
-    return FileRun(nodes, tuple(found), inputs, outputs, true, file, drawn, watch.budget, others, groups.unlike)
+    ends = {name: true.values[name] for name in outputs if name in true.values}
+    about = file, drawn, watch.budget, others, groups.unlike, tuple(true.watch.found)
+    return FileRun(nodes, tuple(found), inputs, outputs, ends, *about)
 
 
 def _run(file: OnnxFile, inputs: Arrays, names: list[str]) -> dict[str, Value]:
@@ -218,30 +334,53 @@ def _run(file: OnnxFile, inputs: Arrays, names: list[str]) -> dict[str, Value]:
     return held | (run_session(session_of(tapped(file.model, inner)), inputs) if inner else {})
 
 
-def _judged(file: OnnxFile, node: OnnxNode, values: Values, truth: dict[str, Value]) -> NodeJudgement:
+def _judged(file: OnnxFile, node: OnnxNode, values: Values, true: "TrueValues") -> NodeJudgement:
     """Judge one node, and take its true values further: what it gives on the true values before it."""
     call, inputs = file.call(node, values)
     given = [values.get(name) if name else None for name in node.proto.output]
     about = (node.index, node.key, node.operator)
     if node.is_random:
         return NodeJudgement(*about, "unknown", "draws at random")
-    return judgement(
+    found = judgement(
         about,
         all(map(is_finite, inputs)),
-        lambda: judged_outputs(call, inputs, given)[0],
-        lambda: _far(file, node, given, truth),
+        lambda: judged_outputs(call, inputs, given),
+        lambda right: true.far(node, given, (call, inputs, right)),
         lambda errors: unrounded_inputs_explain(call, inputs, given, errors, file.constants),
     )
+    true.is_single = true.is_single and not has_halves([found])
+    return found
 
 
-def _far(file: OnnxFile, node: OnnxNode, given: list[Value], truth: dict[str, Value]) -> Far | None:
-    """Compute a node on true values, keep its outputs, and return how far the runtime is from them: see `distances`.
+class TrueValues:
+    """The values of a file computed in float64 from the start, and what float16 would make of them.
 
-    None where the true values are not known.
+    Parameters
+    ----------
+    file : OnnxFile
+        The file, its random nodes pinned.
+    values : dict of str to numpy.ndarray
+        Of its inputs, and what the random nodes drew; the values that later nodes read are kept in it.
     """
-    found = file.evaluated(node, truth)
-    if found is None:
-        return None
-    outputs = [one for one in zip(node.proto.output, given, found[2], strict=False) if one[0]]
-    truth.update((name, right) for name, _, right in outputs)
-    return distances((value, right) for _, value, right in outputs)
+
+    def __init__(self, file: OnnxFile, values: dict[str, Any]) -> None:
+        self.file, self.values = file, values
+        self.kept = {*values, *file.constants}  # names of what the runtime has exactly
+        self.watch, self.is_single = HalfPrecisionWatch(file, values), True
+
+    def far(self, node: OnnxNode, given: list[Value], own: tuple[OnnxCall, list[Value], list[Value]]) -> Far | None:
+        """Compute a node, and return how far the runtime is from that: see `distances`; None where it is not known.
+
+        `own` is the node with its inputs on the runtime and what is right on those.
+        """
+        wide = own if self.kept.issuperset(node.reads) else self.file.evaluated(node, self.values)
+        if wide is None:
+            return None
+        if self.is_single:
+            self.watch.see(node, self.values, wide)
+        outputs = [one for one in zip(node.proto.output, given, wide[2], strict=False) if one[0]]
+        self.values.update((name, right) for name, _, right in outputs)
+        worst, noise, sound = distances((value, right) for _, value, right in outputs)
+        if worst == 0 and sound:
+            self.kept |= {name for name, one, _ in outputs if isinstance(one, np.ndarray) and one.dtype.kind in "biuf"}
+        return worst, noise, sound

@@ -18,7 +18,7 @@ import numpy as np
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.file_run import FileRun, examined
-from kokoro_nb.inspection.float16_foresight import LARGEST, float16_foresight, in_danger
+from kokoro_nb.inspection.float16_foresight import LARGEST, in_danger
 from kokoro_nb.inspection.onnx_file import OnnxFile, in_order
 from kokoro_nb.inspection.onnx_model import brief, copied, freeing, last_readers, nodes_of, put, run_session, session_of
 from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values, refusing
@@ -196,7 +196,7 @@ def float16_mend(seen: FileRun, path: str | Path, limit: float = AUDIBLE, tell: 
 
     def starts(_: Measured) -> Iterator[list[str]]:
         yield []
-        harmed = [one.key for one in in_danger(float16_foresight(file, inputs), len(names))]
+        harmed = [one.key for one in in_danger(seen.foresight, len(names))]
         ahead = list(dict.fromkeys([*harmed, *names]))  # those that compare, or give integers of floats, come last
         for doubled in range(2, len(ahead).bit_length()):
             yield ahead[: 2**doubled]

@@ -15,7 +15,7 @@ from kokoro_nb.inspection.value_types import Array, Input, Several, Value
 from kokoro_nb.locate.local_error import LocalError, judged
 from kokoro_nb.locate.rounding_bound import is_float, kept_wide, spacing
 from kokoro_nb.locate.rule_evidence import pattern
-from kokoro_nb.traces.statistics import describe, relative_difference
+from kokoro_nb.traces.statistics import describe, of_peak, relative_difference
 from kokoro_nb.traces.trace import Operator
 
 Far = tuple[float, float, bool]
@@ -67,11 +67,13 @@ class NodeOutputError:
     @classmethod
     def of(cls, error: LocalError) -> "NodeOutputError":
         """Return the figures of a local error, without its tensors."""
-        given, right = (np.asarray(one, np.float64) for one in (error.given, error.right))
-        finite, sound = (float(np.isfinite(one).mean()) if one.size else float("nan") for one in (given, right))
+        given, right = (
+            one if one.dtype.kind == "f" else np.asarray(one, np.float64) for one in (error.given, error.right)
+        )
+        seen, sound = describe(given), float(np.isfinite(right).mean()) if right.size else float("nan")
         words = pattern(error.wrong, np.full(error.wrong.shape, np.nan)).words if error.wrong.any() else ""
-        about = error.error, error.peak, error.ratio, int(error.wrong.sum()), error.form or words, describe(given).rms
-        return cls(error.operator.name, np.dtype(error.dtype).name, given.shape, finite, sound, *about)
+        about = error.error, error.peak, error.ratio, int(error.wrong.sum()), error.form or words, seen.rms
+        return cls(error.operator.name, np.dtype(error.dtype).name, given.shape, seen.finite, sound, *about)
 
     @property
     def ulp(self) -> float:
@@ -162,11 +164,16 @@ class NodeJudgement:
         }
 
 
+def has_halves(judgements: Sequence[NodeJudgement]) -> bool:
+    """Return whether a node gives floats of 16 bits."""
+    return any(one.dtype in ("float16", "bfloat16") for judgement in judgements for one in judgement.outputs)
+
+
 def judgement(
     about: tuple[int, str, str],
     given_finite: bool,
-    compare: Callable[[], Sequence[NodeOutputError]],
-    far: Callable[[], Far | None],
+    compare: Callable[[], tuple[Sequence[NodeOutputError], list[Value]]],
+    far: Callable[[list[Value]], Far | None],
     wide: Callable[[Sequence[NodeOutputError]], bool] = lambda errors: False,
 ) -> NodeJudgement:
     """Judge one node.
@@ -177,21 +184,23 @@ def judgement(
         Its place, its key and its operator.
     given_finite : bool
         Whether all its inputs were finite.
-    compare, far : callable
-        Return the errors of its outputs, and what `distances` gives of them and float64 from the start.
+    compare : callable
+        Returns the errors of its outputs and what is right: see `judged_outputs`.
+    far : callable
+        Takes what is right, and returns what `distances` gives of the outputs and float64 from the start.
     wide : callable
         Returns whether its errors are right if float32 was kept before it.
     """
     try:
-        errors = tuple(compare())
+        errors, right = compare()
     except Exception as why:  # another's file on a third party's operators: it is not judged, and says why
         reason = str(why) if isinstance(why, NotDefined) else f"it could not be compared: {one_line(why)}"
         return NodeJudgement(*about, "unknown", reason)
-    inherited, noise, sound = far() or (None, None, None)
+    inherited, noise, sound = far(right) or (None, None, None)
     wrong = any(one.is_wrong for one in errors)
     kept = wrong and wide(errors)
     verdict: Verdict = "fail" if wrong and not kept else "pass"
-    return NodeJudgement(*about, verdict, "", errors, inherited, given_finite, sound, kept, noise)
+    return NodeJudgement(*about, verdict, "", tuple(errors), inherited, given_finite, sound, kept, noise)
 
 
 def distances(pairs: Iterable[tuple[Value, Value]]) -> Far:
@@ -203,8 +212,8 @@ def distances(pairs: Iterable[tuple[Value, Value]]) -> Far:
     for value, right in pairs:
         sound = sound and is_finite(right)
         if isinstance(value, np.ndarray) and (is_float(value.dtype) or value.dtype.kind in "biu"):
-            worst = float(np.maximum(worst, relative_difference(value, np.asarray(right))))
-            noise = float(np.maximum(noise, relative_noise(value, np.asarray(right))))
+            both = _distance(value, np.asarray(right))
+            worst, noise = (float(np.maximum(*pair)) for pair in zip((worst, noise), both, strict=True))
     return worst, noise, sound
 
 
@@ -285,18 +294,26 @@ def relative_noise(value: Value, right: Value) -> float:
 
     NaN if the value is not finite somewhere where it should be, or the shapes differ; 0 of what is no number.
     """
-    if not isinstance(right, np.ndarray) or not isinstance(value, np.ndarray) or right.dtype.kind not in "fiub":
-        return 0.0
-    if value.shape != right.shape:
-        return float("nan")
-    given, exact = np.asarray(value, np.float64), np.asarray(right, np.float64)
-    finite = np.isfinite(exact)
-    with np.errstate(invalid="ignore"):
-        noise = float(np.square(np.where(finite, given - exact, 0.0)).sum())
-    signal = float(np.square(np.where(finite, exact, 0.0)).sum())
+    numbers = isinstance(right, np.ndarray) and isinstance(value, np.ndarray)
+    return 0.0 if value is right or not numbers else _distance(value, right)[1]
+
+
+def _distance(value: np.ndarray, right: np.ndarray) -> tuple[float, float]:
+    """Return `relative_difference` and `relative_noise`, where all is finite both from one difference."""
+    if value.shape != right.shape or right.dtype.kind not in "fiub":
+        return relative_difference(value, right), float("nan") if right.dtype.kind in "fiub" else 0.0
+    given, exact = (np.asarray(one, np.float64).ravel() for one in (value, right))
+    with np.errstate(over="ignore", invalid="ignore"):
+        difference = given - exact
+        if np.isfinite(difference).all():
+            apart = of_peak(*(float(np.abs(one).max(initial=0)) for one in (difference, exact)))
+        else:
+            apart, finite = relative_difference(value, right), np.isfinite(exact)
+            difference, exact = (np.where(finite, one, 0.0) for one in (difference, exact))
+        noise, signal = float(difference @ difference), float(exact @ exact)
     if not np.isfinite(noise):
-        return float("nan")
-    return 0.0 if noise == 0 else float(np.sqrt(noise / signal)) if signal else float("inf")
+        return apart, float("nan")
+    return apart, 0.0 if noise == 0 else float(np.sqrt(noise / signal)) if signal else float("inf")
 
 
 def is_finite(value: Value) -> bool:

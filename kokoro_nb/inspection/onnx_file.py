@@ -158,7 +158,7 @@ def read_onnx(path: str | Path) -> OnnxFile:
         In one sentence, if there is no such file, it is cut off or something else, weights beside it are missing, an
         operator or its version is unknown, or the graph is no valid one.
     """
-    import onnx
+    import onnx.inliner
     from google.protobuf.message import DecodeError
 
     path = Path(path)
@@ -195,7 +195,8 @@ def read_onnx(path: str | Path) -> OnnxFile:
     _check(model, path)
     if model.functions:
         notes.append(f"{len(model.functions)} functions of its own were written out in place")
-        model = _inlined(model, path)
+        with refusing(f"{path}: its functions cannot be written out: {{}}", brief):
+            model = onnx.inliner.inline_local_functions(model)
     for sparse in model.graph.sparse_initializer:
         _dense(sparse)  # here, if it is damaged
     return OnnxFile(path, model, tuple(notes))
@@ -280,10 +281,3 @@ def in_order(graph: Any, path: Path) -> bool:
         raise InputError(f"{path}: its graph has a circle: {circle}.") from error
     put(graph.node, [graph.node[k] for k in order])
     return True
-
-
-def _inlined(model: Any, path: Path) -> Any:
-    import onnx.inliner
-
-    with refusing(f"{path}: its functions cannot be written out: {{}}", brief):
-        return onnx.inliner.inline_local_functions(model)

@@ -5,7 +5,7 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,8 +137,24 @@ LARGE = 64 * 2**20  # bytes of a model that goes through a file: a session holds
 BFLOAT16_NUMBER = 16  # of onnx.TensorProto.DataType
 
 
+@contextmanager
+def _source(model: Any) -> Iterator[Any]:
+    """Give a model as sessions take it: as bytes, a large one as the path of a file; these two as they are."""
+    source = model if isinstance(model, bytes | str) else model.SerializeToString()
+    if isinstance(source, str) or len(source) <= LARGE:
+        yield source
+        return
+    with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
+        file.write(source)
+        file.flush()
+        del source
+        yield file.name
+
+
 def session_of(model: Any, optimised: bool = False, threads: int = 1, written: str = "") -> Any:
-    """Open a session of an ``onnx.ModelProto`` on the CPU; the graph that it runs is saved under the path `written`.
+    """Open a session of an ``onnx.ModelProto``, or what `_source` gives of it, on the CPU.
+
+    The graph that it runs is saved under the path `written`.
 
     Raises
     ------
@@ -156,12 +172,7 @@ def session_of(model: Any, optimised: bool = False, threads: int = 1, written: s
         levels = onnxruntime.GraphOptimizationLevel
         options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimised else levels.ORT_DISABLE_ALL
         try:
-            source = model.SerializeToString()
-            with tempfile.NamedTemporaryFile(suffix=".onnx") if len(source) > LARGE else nullcontext() as file:
-                if file is not None:
-                    file.write(source)
-                    file.flush()
-                    source = file.name
+            with _source(model) as source:
                 return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # its exceptions share no class
             raise InputError(f"ONNX Runtime does not load it: {brief(error)}") from error
@@ -231,17 +242,18 @@ def run_ways(model: Any, inputs: Arrays, tell: Tell = str) -> tuple[dict[str, Va
     InputError
         If the runtime does not load it or stops, when it is run plainly.
     """
-    plain = session_of(model)
-    outputs = run_session(plain, inputs)
-    others: dict[str, Values | str] = {"again": run_session(plain, inputs)}
-    del plain
-    for way, how in WAYS.items():
-        give_back_memory()
-        tell(f"the file runs {way}")
-        try:
-            others[way] = run_session(session_of(model, **how), inputs)
-        except InputError as error:
-            others[way] = str(error)
+    with _source(model) as source:
+        plain = session_of(source)
+        outputs = run_session(plain, inputs)
+        others: dict[str, Values | str] = {"again": run_session(plain, inputs)}
+        del plain
+        for way, how in WAYS.items():
+            give_back_memory()
+            tell(f"the file runs {way}")
+            try:
+                others[way] = run_session(session_of(source, **how), inputs)
+            except InputError as error:
+                others[way] = str(error)
     give_back_memory()
     return outputs, others
 

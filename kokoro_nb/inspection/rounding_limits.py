@@ -103,6 +103,8 @@ def _of_family(call: OnnxCall, inputs: Several, right: np.ndarray, family: str, 
     def compute(**named: Any) -> torch.Tensor:
         given = [one.numpy() if isinstance(one, torch.Tensor) else one for one in named.values()]
         wide = all(one.dtype != np.float32 for one in given if isinstance(one, np.ndarray))
+        if not wide and call.node.op_type == "Conv" and call.get("group", 1) == 1:
+            given[1:] = [one if one is None else one[:1] for one in given[1:]]  # of ones: each channel gives the same
         return torch.tensor(np.asarray(computed(call, given, np.float64 if wide else np.float32)[0], np.float64))
 
     named = {str(place): _tensor(widened(one)) for place, one in enumerate(inputs)}

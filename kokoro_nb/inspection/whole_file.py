@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.file_run import FileRun
+from kokoro_nb.inspection.file_run import AGAIN, HEAVY, THREADS, FileRun
+from kokoro_nb.inspection.float16_foresight import BITS, LARGEST, LOST, MEANS, HalfPrecisionNode, most_noise
 from kokoro_nb.inspection.judged_run import Blame, InspectionFinding
-from kokoro_nb.inspection.node_groups import AGAIN, HEAVY, THREADS
-from kokoro_nb.inspection.node_judgement import NodeJudgement, is_finite, relative_noise
+from kokoro_nb.inspection.node_judgement import NodeJudgement, has_halves, is_finite, relative_noise
 from kokoro_nb.inspection.onnx_file import OnnxFile, TensorArrays, initialisers
 from kokoro_nb.inspection.onnx_model import (
     WAYS,
@@ -238,11 +238,6 @@ def _first_optimised(seen: FileRun) -> OnnxNode | None:
     return next((one for one in seen.nodes if any(apart.get(name, 0.0) > TIMES * FLOOR for name in one.outputs)), None)
 
 
-def has_halves(judgements: Sequence[NodeJudgement]) -> bool:
-    """Return whether a node gives floats of 16 bits."""
-    return any(one.dtype in ("float16", "bfloat16") for judgement in judgements for one in judgement.outputs)
-
-
 def imprecise(
     nodes: Sequence[Any], judgements: Sequence[NodeJudgement], outputs: Sequence[OutputSummary], wrong: bool
 ) -> tuple[list[InspectionFinding], list[str]]:
@@ -286,12 +281,40 @@ def amplifier(nodes: Sequence[Any], judgements: Sequence[NodeJudgement]) -> str:
     return f"; most noise enters at {most}" if most else ""
 
 
-def most_noise(rows: Iterable[tuple[Any, float, float]]) -> str:
-    """Return in words at which node noise grows most, given that of its result and its input; nothing below 1 %."""
-    grown = [(noise - before, noise, before, node) for node, noise, before in rows if noise - before > 0.01]
-    for _, noise, before, node in sorted(grown, key=lambda row: -row[0])[:1]:
-        return f"{node.key} ({node.operator}): {noise:.2%} of its result, after {before:.2%} of its input"
-    return ""
+def half_precision_findings(seen: FileRun, nodes: Sequence[HalfPrecisionNode]) -> Iterator[InspectionFinding]:
+    """Yield what a runtime that computes in the file's own float16 makes wrong, though the one here does not.
+
+    Parameters
+    ----------
+    seen : FileRun
+        The file as it ran here.
+    nodes : sequence of HalfPrecisionNode
+        Of `float16_foresight` with the file's own types.
+    """
+    for one in nodes:
+        if one.operator in MEANS and one.headroom >= 0 and not one.inside >= 0:
+            words = f"The sum inside of {one.key} ({one.operator}) is {number(LARGEST / 2**one.inside)}"
+            statement = (
+                f"{words}, beyond {number(LARGEST)}, the largest float16: infinite where it is added in float16."
+            )
+            yield InspectionFinding.at(one, "precision", "precision", statement, "The runtime here adds in float32.")
+    made = {name: node for node in seen.nodes for name in node.outputs}
+    noises = {one.index: one.noise for one in nodes}
+    ends = {name: noises.get(made[name].index, 0.0) for name in seen.outputs if name in made}
+    lossy = next((one for one in nodes if one.noise > LOST and one.before <= 2.0**-BITS), None)
+    shown = next((name for name, noise in ends.items() if noise > LOST), None)
+    if lossy is None or shown is None:
+        return
+    givers = [made[name].key for name in seen.nodes[lossy.index].reads if name in made]
+    given = f", which {', '.join(givers)} gives" if givers else ""
+    level, limit = (number(-20 * np.log10(noise)) for noise in (ends[shown], LOST))
+    statement = (
+        f"{lossy.key} ({lossy.operator}) loses {lossy.noise:.2%} of its result to the rounding of its input to float16"
+        f"{given}: where each node rounds to the file's types, the output '{shown}' is {level} dB above its error "
+        f"(limit {limit} dB)."
+    )
+    proof = "The runtime here keeps float32 from one node to the next; one with kernels of float16 does not."
+    yield InspectionFinding.at(lossy, "precision", "precision", statement, proof)
 
 
 def constants_noted(file: OnnxFile) -> tuple[str, ...]:

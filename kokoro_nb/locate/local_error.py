@@ -301,7 +301,7 @@ def judged(
 
 def in_range(right: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Return what is right in float64, infinite where it is beyond the range of a float dtype; integers as they are."""
-    if not is_float(dtype):
+    if not is_float(dtype) or (dtype.kind == "f" and _largest(right) <= float(np.finfo(dtype).max)):
         return right
     with np.errstate(over="ignore"):
         cast = right.astype(dtype).astype(np.float64)
@@ -311,11 +311,15 @@ def in_range(right: np.ndarray, dtype: np.dtype) -> np.ndarray:
 def _alike(given: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Return where both are finite, both NaN, or both the same infinity."""
     wide = np.asarray(given, np.float64)
+    if np.isfinite(wide).all() and np.isfinite(right).all():
+        return np.ones((), bool)
     both = (np.logical_and(kind(wide), kind(right)) for kind in (np.isfinite, np.isnan))
     return np.logical_or.reduce([*both, wide == right])
 
 
 def _shares(difference: np.ndarray, allowed: np.ndarray | float) -> np.ndarray:
+    if not np.any(difference):
+        return np.zeros(np.shape(difference))
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(difference, difference / allowed, 0.0)
 
@@ -341,5 +345,10 @@ def wrong_beyond(operator: Operator, given: np.ndarray, right: np.ndarray, share
 
 def peak_of(right: np.ndarray) -> float:
     """Return the largest finite absolute value."""
-    size = np.abs(right[np.isfinite(right)].astype(np.float64))
-    return float(size.max(initial=0.0))
+    largest = _largest(right)
+    return largest if np.isfinite(largest) else _largest(right[np.isfinite(right)])
+
+
+def _largest(values: np.ndarray) -> float:
+    """Return the largest absolute value, NaN if one is NaN."""
+    return float(np.abs(values).max(initial=0))

@@ -165,5 +165,7 @@ def apart(right: np.ndarray, *others: Any) -> np.ndarray:
         if other.shape == right.shape:
             with np.errstate(invalid="ignore"):
                 difference = np.abs(other - right)
-            found = np.maximum(found, np.where(np.isfinite(difference), difference, 0.0))
+            if not np.isfinite(difference).all():
+                difference = np.where(np.isfinite(difference), difference, 0.0)
+            np.maximum(found, difference, out=found)
     return found

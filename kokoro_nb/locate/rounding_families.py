@@ -29,7 +29,7 @@ tenth of the difference of its neighbours.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import chain, repeat
+from itertools import chain, product, repeat
 from typing import Any
 
 import numpy as np
@@ -346,7 +346,8 @@ def pointwise(call: Call) -> torch.Tensor | None:
     if call.right.is_complex():
         return None
     moved = torch.zeros_like(call.right)
-    for signs in ((1, 1), (1, -1), (-1, 1), (-1, -1)):
+    floats = [one for one in call.named.values() if isinstance(one, torch.Tensor) and one.is_floating_point()]
+    for signs in product((1, -1), repeat=min(len(floats), 2)):
         turn = chain(signs, repeat(1))
         found = call.again(lambda one, turn=turn: one * (1 + 2 * call.unit * next(turn)))  # type: ignore[misc]
         moved = torch.maximum(moved, _apart(found, call.right))

@@ -5,7 +5,7 @@ import onnx
 from onnx import numpy_helper
 
 import kokoro_nb as nb
-from kokoro_nb.inspection.finding_scripts import SHOWN
+from kokoro_nb.inspection.judged_run import SHOWN
 from kokoro_nb.inspection.semantics.onnx_call import MEANINGS
 from tests.inspection.conftest import script_says
 

@@ -15,6 +15,7 @@ from kokoro_nb.inspection.onnx_model import run_session, session_of
 def test_the_running_phase_comes_out_by_itself(source):
     inputs, told = {"f0": np.full((1, 24000), 200, np.float32)}, []
     nodes = float16_foresight(read_onnx(source(24000)), inputs, told.append)
+    assert nb.inspect(source(24000), inputs).foresight == nodes
     assert told == [f"{node} of 4 nodes in float16" for node in range(4)]
     by_key = {one.key: one for one in nodes}
     assert "most noise would enter at /sin (Sin): " in foreseen(nodes)[-1]
