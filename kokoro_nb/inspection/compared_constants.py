@@ -29,10 +29,7 @@ def same_constants(reference: ComparedProgram, candidate: ComparedProgram) -> bo
 
     One that is folded has its like nowhere.
     """
-    own, theirs = (
-        [one[1] for node in program.nodes for one in node.constants if one is not None]
-        for program in (candidate, reference)
-    )
+    own, theirs = ([one for node in program.nodes for _, one in node.held] for program in (candidate, reference))
     known: dict[int, list[np.ndarray]] = {}
     for array in theirs:
         known.setdefault(array.size, []).append(_measures(array))
@@ -64,7 +61,7 @@ def changed_parameters(
     alike: dict[tuple[str, bytes], list[ComparedNode]] = {}
     left: dict[tuple[str, tuple[int, ...]], list[ComparedNode]] = {}
     there, here = (
-        [(one, _largest(one)) for one in program.nodes if not one.reads and any(one.constants)]
+        [(one, _largest(one)) for one in program.nodes if one.held and not one.reads]
         for program in (reference, candidate)
     )
     own = {(node.operator, array.tobytes()) for node, array in here}
@@ -87,9 +84,9 @@ def misquantised_weights(
 
     Rounding puts an element off by half a step at most; half of the elements tell it from the few that are cut off.
     """
-    weights = [(one, *held) for one in reference.nodes for held in one.constants if held is not None]
+    weights = [(one, *held) for one in reference.nodes for held in one.held]
     for node in candidate.nodes:
-        arrays = [one[1] for one in node.constants if one is not None]
+        arrays = [one for _, one in node.held]
         if node.reads or node.operator != "DequantizeLinear" or arrays[0].dtype.name not in ("int8", "uint8"):
             continue
         axis, block = (node.attributes.get(name, default) for name, default in (("axis", 1), ("block_size", 0)))
@@ -112,8 +109,7 @@ def _rows(array: np.ndarray) -> np.ndarray:
 
 
 def _largest(node: ComparedNode) -> np.ndarray:
-    arrays = [one[1] for one in node.constants if one is not None]
-    return sorted([np.zeros(0), *arrays], key=lambda array: array.size)[-1]
+    return sorted([np.zeros(0), *(one for _, one in node.held)], key=lambda array: array.size)[-1]
 
 
 def same_weight(other: ComparedNode, node: ComparedNode) -> bool:
@@ -185,8 +181,7 @@ def other_number(other: ComparedNode, node: ComparedNode, factor: float = 0.0) -
     Given the factor between their results, yield all those numbers whose quotient it is.
     """
     theirs, mine = (
-        [(name, float(array.reshape(()))) for name, array in filter(None, of.constants) if _is_number(array)]
-        for of in (other, node)
+        [(name, float(array.reshape(()))) for name, array in of.held if _is_number(array)] for of in (other, node)
     )
     for (there, right), (here, value) in product(theirs, mine):
         quotients = (value / right, right / value) if factor and right and value else ()
@@ -203,8 +198,8 @@ def _is_number(array: np.ndarray) -> bool:
 
 def lost_constants(other: ComparedNode, region: Sequence[ComparedNode]) -> Iterator[tuple[Name, str]]:
     """Say which constant of a node no node of the region has, where the first of them has fewer."""
-    here = [one[1] for node in region for one in node.constants if one is not None]
-    theirs, mine = ([one for one in of.constants if one is not None and one[1].size > 1] for of in (other, region[0]))
+    here = [one for node in region for _, one in node.held]
+    theirs, mine = ([one for one in of.held if one[1].size > 1] for of in (other, region[0]))
     for name, array in theirs if len(mine) < len(theirs) else ():
         if not any(_is_moved(one, array) for one in here):
             yield "changed constant", f"it has no constant like '{name}' there"
@@ -229,12 +224,11 @@ def foreign_constants(
     They stand for one of that size of the other node, which nothing else of the region has: that was only moved. Where
     a norm was folded into a constant, neither it nor one beside it is comparable.
     """
-    near = [one[1] for each in region for one in each.constants if one is not None and each is not node]
-    known = [one[1] for each in there for one in each.constants if one is not None]
-    weights = [one for one in other.constants if one is not None]
-    theirs = [(name, one) for name, one in weights if not any(_is_moved(each, one) for each in near)]
-    mine = [one for one in node.constants if one is not None and one[1].dtype.kind == "f" and one[1].size > 1]
-    if any(is_folded(ours, one) and not _is_multiple(ours, one) for _, ours in mine for _, one in weights):
+    near = [one for each in region for _, one in each.held if each is not node]
+    known = [one for each in there for _, one in each.held]
+    theirs = [(name, one) for name, one in other.held if not any(_is_moved(each, one) for each in near)]
+    mine = [(name, one) for name, one in node.held if one.dtype.kind == "f" and one.size > 1]
+    if any(is_folded(ours, one) and not _is_multiple(ours, one) for _, ours in mine for _, one in other.held):
         return
     for ours in mine:  # a number may be written as two factors there
         if any(_is_moved(ours[1], one) for one in known):

@@ -1,7 +1,9 @@
 """A program of any format as a comparison sees it: its nodes, what they read and give, and every value in float64."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -60,6 +62,28 @@ class ComparedNode:
     rounds: bool = False
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
+    def __str__(self) -> str:
+        """Return what it is called in a sentence."""
+        return f"{self.key} ({self.operator})"
+
+    @property
+    def held(self) -> list[tuple[str, np.ndarray]]:
+        """Its constants alone."""
+        return [one for one in self.constants if one is not None]
+
+    @cached_property
+    def kind(self) -> str:
+        """The operator's name as PyTorch and ONNX share it, without domain, overload and number of axes.
+
+        >>> [ComparedNode(0, "", one, (), ()).kind for one in ("aten.clamp.default", "com.microsoft.Clip", "LeakyRelu")]
+        ['clip', 'clip', 'leakyrelu']
+        >>> [ComparedNode(0, "", one, (), ()).kind for one in ("aten.conv2d.default", "ReduceMean", "Concat")]
+        ['conv', 'mean', 'cat']
+        """
+        parts = self.operator.lower().replace("::", ".").split(".")
+        name = re.sub("_|^reduce|[123]d$", "", parts[1] if parts[0] == "aten" else parts[-1])
+        return {"clamp": "clip", "concat": "cat"}.get(name, name)
+
 
 @dataclass(frozen=True, eq=False)
 class ComparedProgram:
@@ -90,6 +114,16 @@ class ComparedProgram:
     drawing: str = ""
     open_axes: tuple[tuple[str, int], ...] = ()
     meaning: Meaning | None = None
+
+    @cached_property
+    def makers(self) -> dict[str, ComparedNode]:
+        """The node that gives each value."""
+        return {name: one for one in self.nodes for name in one.outputs}
+
+    @property
+    def rounds(self) -> bool:
+        """Whether a node of it rounds to integers of a few bits."""
+        return any(one.rounds for one in self.nodes)
 
 
 def by_name(names: Sequence[str], inputs: Mapping[str, Any], label: str) -> dict[str, Any]:

@@ -1,13 +1,14 @@
 """Values of two programs compared without holding them, by sketches, and the constants of their nodes."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import permutations
 
 import numpy as np
 
-from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram
+from kokoro_nb.inspection.compared_constants import same_weight
+from kokoro_nb.inspection.compared_program import ComparedProgram
 from kokoro_nb.inspection.semantics.onnx_call import widened
 from kokoro_nb.inspection.value_types import Value
 from kokoro_nb.markup import number
@@ -18,6 +19,7 @@ MASKED, FEWEST = 1e-3, 4  # of the largest: how far numbers of a mask are apart,
 IMAGES = 16  # sums with random signs, by which two values in one layout are compared element by element
 SHAPES = ("shape", "size")  # operators that read no value
 ROUNDED = 1e-6  # off 1, up to which a factor is one
+BIASED = frozenset(("linear", "addmm", "gemm"))  # products that add their bias
 BLOCK = 2**14  # elements that have signs of their own; the next ones have these times a sign for each block
 
 
@@ -111,20 +113,18 @@ def sketches(program: ComparedProgram, inputs: Sequence[Mapping[str, np.ndarray]
     return {name: ValueSketch.joined(each) for name, each in parts.items() if len(each) == len(inputs)}
 
 
-def sketched_constants(node: ComparedNode, times: int) -> dict[str, ValueSketch]:
-    """Return what the floats among the constants of a node are known by, on as many sets of inputs."""
-    held = [one for one in node.constants if one is not None and one[1].dtype.kind == "f" and one[1].size]
-    return {name: ValueSketch.joined([ValueSketch.of(array.astype(np.float64))] * times) for name, array in held}
+def of_constants(program: ComparedProgram, times: int) -> dict[str, ValueSketch]:
+    """Return what the floats among the constants of a program are known by, on as many sets of inputs."""
+    held = dict(one for node in program.nodes for one in node.held)
+    floats = [(name, one) for name, one in held.items() if one.dtype.kind == "f" and one.size]
+    return {name: ValueSketch.joined([ValueSketch.of(one.astype(np.float64))] * times) for name, one in floats}
 
 
 def _images(value: np.ndarray) -> np.ndarray:
     flat = value.reshape(-1)
-    blocks = -(-flat.size // BLOCK)
-    signs = _signs(min(flat.size, BLOCK))
+    blocks, signs = -(-flat.size // BLOCK), _signs(min(flat.size, BLOCK))
     with np.errstate(invalid="ignore"):
-        if blocks == 1:
-            return flat @ signs
-        padded = np.concatenate([flat, np.zeros(blocks * BLOCK - flat.size)]).reshape(blocks, BLOCK)
+        padded = np.pad(flat, (0, blocks * len(signs) - flat.size)).reshape(blocks, len(signs))
         turned = np.random.default_rng(blocks).choice((-1.0, 1.0), (blocks, IMAGES))
         return np.asarray((padded @ signs * turned).sum(axis=0))
 
@@ -188,3 +188,27 @@ def is_permuted(value: np.ndarray, other: np.ndarray, limit: float) -> bool:
             if float(np.sqrt(np.square(one.transpose(axes).reshape(-1) - flat).mean())) <= limit * level:
                 return True
     return False
+
+
+def with_bias(
+    reference: ComparedProgram,
+    candidate: ComparedProgram,
+    known: Mapping[str, ValueSketch],
+    own: Mapping[str, ValueSketch],
+    limit: float,
+) -> Iterator[tuple[str, ValueSketch]]:
+    """Yield the products that are results of the reference once its bias is added, with what that gives.
+
+    Other programs add it in the next operator (``Add``, ``BiasGelu``, ``SkipLayerNormalization``). Sums with random
+    signs are linear, so that those of the bias can be added to those of the product.
+    """
+    results = [(one.outputs[0], one) for one in reference.nodes if one.kind in BIASED and one.outputs[0] in known]
+    biases = [(name, one, bias.astype(np.float64)) for name, one in results for _, bias in one.held if bias.ndim == 1]
+    for node in (one for one in candidate.nodes if one.kind == "matmul" and one.outputs[0] in own):
+        value = own[node.outputs[0]]
+        for name, other, bias in biases:
+            if value.size == known[name].size and same_weight(other, node):
+                added = ValueSketch.of(np.tile(bias, value.size // bias.size)).images
+                images = value.images + np.tile(added, value.images.size // added.size)
+                if replace(value, images=images).differs(known[name]) <= limit:
+                    yield node.outputs[0], known[name]

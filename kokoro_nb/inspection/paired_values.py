@@ -1,4 +1,4 @@
-"""Two programs on the same inputs: values are paired by what they are, and the nodes at which the pairs end.
+"""Two programs on the same inputs: values are paired by what they are, and what they say of where the pairs end.
 
 Both are computed in float64 by their own definitions, so that no runtime is in between. Names do not count, nor does
 the order of the elements: a value is known by its size and by what its elements are, sorted. Programs that are written
@@ -6,22 +6,28 @@ in other operators (a linear layer as a product and a sum) part and come togethe
 wrong. They do not where an output is another one, or where something forgets what was different: a clip, a condition.
 """
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
+from itertools import product
 from typing import TypeVar
 
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.compared_constants import differing, largest_change, same_constants, same_weight
+from kokoro_nb.inspection.compared_constants import differing, same_constants, same_weight
 from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram, by_name
-from kokoro_nb.inspection.compared_values import ValueSketch, is_permuted, nearest, sketched_constants, sketches
+from kokoro_nb.inspection.compared_values import ValueSketch, is_permuted, nearest, of_constants, sketches, with_bias
 from kokoro_nb.inspection.input_maker import varied
 from kokoro_nb.inspection.value_types import Arrays, Value
+from kokoro_nb.locate.culprit import UNKNOWN, Mechanism, Name, likeliest
+from kokoro_nb.locate.local_error import wrong_beyond
+from kokoro_nb.locate.mechanism_rules import mechanisms
+from kokoro_nb.locate.rule_evidence import Evidence, call_of
+from kokoro_nb.markup import number
 
 _Paired = TypeVar("_Paired", bound="PairedValues")
+Cause = tuple[Name, str]  # the name of what happened, and what it is here in words
 APART = 0.01  # of its root mean square: what rounding of constants to 16 bits does to a value is below it
 OTHER = 0.05  # of its root mean square, element by element: what rounding of constants to 8 bits does is below it
 REPLACED = 0.25  # of a constant's peak: what rounding to 4 bits does to it (1/14) is below it
@@ -32,13 +38,13 @@ ORDERED = 5.0  # times the limit of a pair, up to which its elements are in the 
 MOST = 64  # values whose order is looked at
 CLOSE = 1e-3  # of the peak: what is nearer is not called wrong, nor another value times a number
 TIMES = 20.0  # how much further apart than its inputs a result must be
+FOLDED = 1e-5  # of a result: what rounding of constants that are folded into others does to it
 SAME = 1e-6  # of the root mean square: two files in float64 that mean the same
 _FORGETTING = "clip where max min relu sign floor ceil round cast greater less equal argmax"
 FORGETTING = frozenset(_FORGETTING.split())
 """Operators that give the same for different values."""
 REBUILDING = frozenset(("dequantizelinear", "cast"))
 """Operators that make the floats of a constant from what was rounded."""
-BIASED = frozenset(("linear", "addmm", "gemm"))  # products that add their bias
 REGROUPED = frozenset(("mul", "add", "sub", "div", "matmul"))
 """Operators of which a chain may be written in another order: results on the way differ, and nothing is wrong."""
 
@@ -82,7 +88,7 @@ class PairedValues:
             return cls(reference, candidate, {}, {}, {}, {}, {}, inputs, exact)
         known = sketches(reference, [by_name(reference.inputs, one, reference.label) for one in inputs])
         own = sketches(candidate, inputs)
-        own |= _with_bias(reference, candidate, known, own, EXACT if exact else APART)
+        own |= with_bias(reference, candidate, known, own, EXACT if exact else APART)
         first = {name: near for name, (near, _) in nearest(known, known).items()}
         pairs, back = nearest(own, known), nearest(known, own)
         return cls(reference, candidate, known, own, pairs, back, first, inputs, exact).held_to(OTHER)
@@ -106,12 +112,12 @@ class PairedValues:
 
         Of a file of integers that is not known.
         """
-        if any(one.rounds for one in self.candidate.nodes):
+        if self.candidate.rounds:
             return False
-        made = {name for node in self.candidate.nodes for name in node.outputs}
-        if self.outputs_apart <= REPLACED or any(self.pairs[one][1] <= APART for one in made & set(self.pairs)):
+        made = self.candidate.makers.keys() & set(self.pairs)
+        if self.outputs_apart <= REPLACED or any(self.pairs[one][1] <= APART for one in made):
             return False
-        mine, theirs = self._constants(self.candidate), self._constants(self.reference)
+        mine, theirs = (self._constants(one) for one in (self.candidate, self.reference))
         return bool(mine) and not any(apart <= APART for _, apart in nearest(mine, theirs).values())
 
     def place(self, key: str) -> str:
@@ -119,21 +125,20 @@ class PairedValues:
         node = next((one for one in self.candidate.nodes if one.key == key), None)
         if node is None:
             return ""
-        there = {name: one.key for one in self.reference.nodes for name in one.outputs}
         near = (self.pairs[name] for name in node.outputs if name in self.pairs)
-        same = [there[other] for other, apart in near if apart <= APART and other in there]
-        return same[0] if same else next((one.key for one in self.counterparts(node)), "")
+        same = [self.reference.makers.get(other) for other, apart in near if apart <= APART]
+        return next((one.key for one in (*same, *self.counterparts(node)) if one is not None), "")
 
     def parting(self) -> Iterator[ComparedNode]:
         """Yield the nodes that part for good: first those that an output shows, then those that something masks."""
-        ahead = _unpaired_ahead(self.candidate, self.pairs, self.limit)
+        ahead = self._unpaired_ahead(self.pairs)
         ends = set(self.candidate.outputs)
         begun = [node for node in self.candidate.nodes if self._begins(node)]
         yield from (node for node in begun if ends & {name for one in node.outputs for name in ahead[one]})
         if self.limit != APART:
             return
         for node in begun:
-            regrouped = plain_name(node.operator) in REGROUPED
+            regrouped = node.kind in REGROUPED
             if self._is_forgotten(node, ahead) or (not regrouped and self.counterparts(node, whole=True)):
                 yield node
 
@@ -151,35 +156,39 @@ class PairedValues:
         """
         limits: dict[str, float] = {}  # of each value that is made so: how far rounding of the constants may put it
         for node in self.candidate.nodes:
-            if limits.keys() >= set(node.reads) and any(node.constants):
-                limits |= dict.fromkeys(node.outputs, REPLACED if plain_name(node.operator) in REBUILDING else APART)
+            if limits.keys() >= set(node.reads) and node.held:
+                limits |= dict.fromkeys(node.outputs, REPLACED if node.kind in REBUILDING else APART)
         made = {name: self.own[name] for name in limits.keys() & set(self.own)}
         folded = nearest(made, self._constants(self.reference))
         alike = {name: (other, 0.0) for name, (other, apart) in folded.items() if apart <= limits[name]}
-        ahead, ends = _unpaired_ahead(self.candidate, {**self.pairs, **alike}, self.limit), set(self.candidate.outputs)
+        ahead = self._unpaired_ahead({**self.pairs, **alike})
         for node in self.candidate.nodes:
-            if any(ends & ahead[name] for name in node.outputs):
+            if any(ahead[name].intersection(self.candidate.outputs) for name in node.outputs):
                 yield node
+
+    @cached_property
+    def lacked(self) -> ComparedNode | None:
+        """The first operator of the reference whose result the candidate has nowhere, and an output there shows."""
+        there = replace(self, reference=self.candidate, known=self.own, pairs=self.back)
+        return next(replace(there, candidate=self.reference, own=self.known, back=self.pairs).unlike(), None)
+
+    def _unpaired_ahead(self, pairs: Mapping[str, tuple[str, float]]) -> dict[str, set[str]]:
+        """Return for each value those made of it through unpaired values alone, itself too if it is one."""
+        readers: dict[str, set[str]] = {}
+        for node in self.candidate.nodes:
+            for name in node.reads:
+                readers.setdefault(name, set()).update(node.outputs)
+        ahead: dict[str, set[str]] = {}
+        for node in reversed(self.candidate.nodes):
+            for name in node.outputs:
+                unpaired = name in pairs and pairs[name][1] > self.limit
+                further = (ahead.get(one, set()) for one in readers.get(name, ()))
+                ahead[name] = {name}.union(*further) if unpaired else set()
+        return ahead
 
     def _constants(self, program: ComparedProgram) -> dict[str, ValueSketch]:
         """Return what the floats among the constants of a program are known by."""
-        count = len(self.inputs)
-        return {name: one for node in program.nodes for name, one in sketched_constants(node, count).items()}
-
-    def replaced(self) -> Iterator[ComparedNode]:
-        """Yield the nodes with other constants than their counterpart, which reads the same in the same layout.
-
-        A channel with the other sign has elements of the same sizes, so that in any order they look the same. A weight
-        that meets an almost silent channel hardly moves the result: it is another one if no rounding makes it so.
-        """
-        for node in self.candidate.nodes:
-            like = [one for one in self.counterparts(node, whole=True) if dict(one.attributes) == dict(node.attributes)]
-            like = [one for one in like if len(one.reads) == len(node.reads)]
-            others = [one for one in like if self.differs(node.reads, one.reads) <= SAME]
-            changed = all(next(differing(one, node), None) is not None for one in others)
-            apart = [(self.differs(node.outputs, one.outputs), largest_change(one, node)) for one in others]
-            if others and changed and all(far > (SAME if part > REPLACED else OTHER) for far, part in apart):
-                yield node
+        return of_constants(program, len(self.inputs))
 
     def differs(self, names: Sequence[str], others: Sequence[str]) -> float:
         """Return how far values are from others, element by element; infinite where one is not known."""
@@ -190,12 +199,12 @@ class PairedValues:
     def _is_forgotten(self, node: ComparedNode, ahead: Mapping[str, set[str]]) -> bool:
         """Return whether what is different is forgotten by an operator that the reference has in the same place."""
         unpaired = {name for one in node.outputs for name in ahead[one]}
-        there = {name: one.operator for one in self.reference.nodes for name in one.outputs}
         for reader in self.candidate.nodes:
-            kind = plain_name(reader.operator)
-            if kind in FORGETTING and unpaired & set(reader.reads) and plain_name(node.operator) not in FORGETTING:
+            kind = reader.kind
+            if kind in FORGETTING and unpaired & set(reader.reads) and node.kind not in FORGETTING:
                 twins = (self.pairs[name] for name in reader.outputs if name in self.pairs)
-                if any(apart <= self.limit and plain_name(there.get(twin, "")) == kind for twin, apart in twins):
+                there = (self.reference.makers.get(twin) for twin, apart in twins if apart <= self.limit)
+                if any(one is not None and one.kind == kind for one in there):
                     return True
         return False
 
@@ -209,18 +218,18 @@ class PairedValues:
         same = np.clip(FAR * np.sum(given), EXACTLY, SAME) if self.limit == EXACT else self.limit
         if not given or not read or np.max(read) > same:
             return False  # of what is made of integers alone it is not known whether they are the same
-        if node.rounds and self.limit != REPLACED and not any(one.rounds for one in self.reference.nodes):
+        if node.rounds and self.limit != REPLACED and not self.reference.rounds:
             return False  # a quantised file of one that is not
         return given[0] > np.maximum(self.limit, np.minimum(TIMES * np.max(read, initial=SAME), REPLACED))
 
-    def turned(self, node: ComparedNode, other: ComparedNode | None, rewired: bool) -> tuple[ComparedNode, str] | None:
-        """Return what gives elements that `node` is made from in an order that they have nowhere in the reference.
+    def turned(self, node: ComparedNode, other: ComparedNode | None) -> Iterator[tuple[ComparedNode, str]]:
+        """Yield what gives elements that `node` is made from in an order that they have nowhere in the reference.
 
         Axes may be permuted and mean the same. It is the first such node, with the value that has these elements there;
         else the one that gives `node` what `other`, its counterpart, is given in another order. Of a node that is
         `rewired` it may be before a part that the reference has, and reads in another place.
         """
-        makers = {name: one for one in self.candidate.nodes for name in one.outputs}
+        makers, rewired = self.candidate.makers, other is not None and bool(self.rewired(node, other))
         doubted: dict[str, list[str]] = {}  # with all values of the reference that have the same elements
         pending, seen = list(node.reads), set[str]()
         while pending and len(doubted) < MOST:
@@ -244,13 +253,41 @@ class PairedValues:
             for name, like in doubted.items()
             if not any(is_permuted(own[name], known[one], ORDERED * self.limit) for one in like)
         ]
-        turned = sorted(turned, key=lambda pair: pair[0].index) or [
-            (makers[name], there)
-            for name, there in reads
-            if own[name].shape == known[there].shape and self.own[name].distance(self.known[there]) <= self.limit
-            if not self._same_order(name, there)
-        ]
-        return next(iter(turned), None)
+        yield from sorted(turned, key=lambda pair: pair[0].index)
+        for name, there in reads:
+            alike = own[name].shape == known[there].shape and self.own[name].distance(self.known[there]) <= self.limit
+            if alike and not self._same_order(name, there):
+                yield makers[name], there
+
+    def rewired(self, node: ComparedNode, other: ComparedNode) -> list[Cause]:
+        """Say which input of its counterpart neither a node reads nor those that go on from it.
+
+        Else, which values it reads in place of those that its counterpart reads, or in another order.
+        """
+        mine = set().union(*(self.paired_reads(one) for one in self.region(node)))
+        read = (one for one in other.reads if one in self.first and not self.is_fixed(one))
+        words = [f"it does not read '{one}', as {other.key} there does" for one in read if self.first[one] not in mine]
+        pairs = [self.pairs.get(one, ("", np.inf)) for one in node.reads]
+        given = [self.first[there] if apart <= self.limit else "" for there, apart in pairs]
+        wanted = [self.first.get(one, "") for one in other.reads]
+        held, there = ([one is None for one in each.constants] for each in (node, other))
+        if other.kind == node.kind and all(given) and all(wanted):
+            text = f"what is {', '.join(there for there, _ in pairs)} there for {', '.join(other.reads)}"
+            places = node.operator == other.operator and len(held) == len(there)  # of one format
+            if sorted(given) == sorted(wanted) and (given != wanted or (places and held != there)):
+                words.append(f"its inputs are exchanged, {text}")
+            elif given != wanted and len(given) == len(wanted):
+                words.append(f"it reads another value, {text}")
+        return [("operator lowered as another", one) for one in words[:1]]
+
+    def region(self, node: ComparedNode) -> list[ComparedNode]:
+        """Return the node and those after it that read its unpaired results, a few nodes far."""
+        found, values = [node], set(node.outputs)
+        for one in self.candidate.nodes[node.index + 1 :]:
+            if values & set(one.reads) and len(found) < 12:
+                found.append(one)
+                values |= set(one.outputs)
+        return found
 
     def _same_order(self, name: str, there: str) -> bool:
         """Return whether two values have the same elements in the same order, whatever their shapes."""
@@ -302,80 +339,60 @@ class PairedValues:
 
     def counterpart(self, node: ComparedNode) -> str:
         """Return the operator of the reference in whose place a node stands: the first that the candidate lacks."""
-        return next(iter([*self.lacked, *(one.key for one in self.counterparts(node))]), "")
-
-    @cached_property
-    def lacked(self) -> list[str]:
-        """The operators of the reference with whose result begins what an output there is made of, and nothing here."""
-        ahead, ends = _unpaired_ahead(self.reference, self.back, self.limit), set(self.reference.outputs)
-        folded: set[str] = set()  # what is made of constants alone
-        lacked = []
-        for one in self.reference.nodes:
-            if folded.issuperset(one.reads):
-                folded |= set(one.outputs)
-            elif any(ends & ahead[name] for name in one.outputs):
-                lacked += [] if any(ahead.get(name) for name in {*one.reads} - folded) else [one.key]
-        return lacked
+        return next((one.key for one in (self.lacked, *self.counterparts(node)) if one is not None), "")
 
     def is_missing(self, node: ComparedNode) -> bool:
         """Return whether the candidate has nothing like the result of a node of the reference."""
         return any(self.back[name][1] > self.limit for name in node.outputs if name in self.back)
 
+    def explained_by_rules(self, node: ComparedNode, other: ComparedNode) -> Mechanism | None:
+        """Return what the rules for an operator of a module say of a node that stands for one, on the same inputs."""
+        meaning, name = self.reference.meaning, other.outputs[0]
+        sized = name in self.known and node.outputs[0] in self.own and len(node.outputs) == 1
+        if meaning is None or not sized or self.own[node.outputs[0]].size != self.known[name].size:
+            return None
+        values = self.values_of(self.reference, {*other.reads, name})
+        right, given = values.pop(name), self.values_of(self.candidate, node.outputs)[node.outputs[0]]
+        if np.squeeze(given).shape != np.squeeze(right).shape:
+            return None
+        operator = next(one for one in meaning.operators if one.name == name)
+        error = wrong_beyond(operator, given.reshape(right.shape), right, self.alike)
+        call = call_of(meaning, name, by_name(self.reference.inputs, self.inputs[0], self.reference.label), values)
+        found = likeliest(mechanisms(Evidence(error, {one: values[one] for one in other.reads if one in values}, call)))
+        return None if found is UNKNOWN else found
 
-@cache
-def plain_name(operator: str) -> str:
-    """Return an operator's name as PyTorch and ONNX share it, without domain, overload and number of axes.
+    def channel_factors(self, node: ComparedNode) -> Iterator[tuple[str, str]]:
+        """Yield the operator whose channels differ from a node's by a factor and an offset, as of folded constants."""
+        size = self.own[node.outputs[0]].size if node.outputs[0] in self.own else 0
+        near = [one for one in self.reference.nodes if self.is_missing(one) and one.outputs[0] in self.known]
+        near = [one for one in near if self.known[one.outputs[0]].size == size]
+        values = self.values_of(self.reference, {one.outputs[0] for one in near})
+        (given,) = self.values_of(self.candidate, node.outputs[:1]).values() if near else (np.zeros(0),)
+        found = []
+        for one in (each for each in near if values[each.outputs[0]].shape == given.shape and given.shape[2:] > (1,)):
+            rows, mine = (
+                np.moveaxis(each, 1, 0).reshape(given.shape[1], -1) for each in (values[one.outputs[0]], given)
+            )
+            centred, off = (each - each.mean(axis=1, keepdims=True) for each in (rows, mine))
+            factors = (centred * off).sum(axis=1) / np.maximum(np.square(centred).sum(axis=1), np.finfo(float).tiny)
+            if np.abs(off - factors[:, None] * centred).max() < FOLDED * np.abs(off).max():
+                added = mine.mean(axis=1) - factors * rows.mean(axis=1)
+                found.append((float(np.abs(factors - 1).max()), one, factors, added))
+        for far, one, factors, added in sorted(found, key=lambda each: each[0])[:1]:
+            times = "" if far <= CLOSE else f" times a number ({number(factors.min())} to {number(factors.max())})"
+            words = f"each channel of its result is that of {one}{times}, plus a number"
+            if np.ptp(factors) > CLOSE or (far <= CLOSE and np.abs(added).max() > CLOSE * np.abs(given).max()):
+                yield one.key, f"{words} ({number(added.min())} to {number(added.max())})"
 
-    >>> plain_name("aten.clamp.default"), plain_name("com.microsoft.Clip"), plain_name("aten.conv2d.default")
-    ('clip', 'clip', 'conv')
-    >>> plain_name("LeakyRelu"), plain_name("ReduceMean"), plain_name("Concat")
-    ('leakyrelu', 'mean', 'cat')
-    """
-    parts = operator.lower().replace("::", ".").split(".")
-    name = re.sub("_|^reduce|[123]d$", "", parts[1] if parts[0] == "aten" else parts[-1])
-    return {"clamp": "clip", "concat": "cat"}.get(name, name)
-
-
-def _with_bias(
-    reference: ComparedProgram,
-    candidate: ComparedProgram,
-    known: Mapping[str, ValueSketch],
-    own: Mapping[str, ValueSketch],
-    limit: float,
-) -> Iterator[tuple[str, ValueSketch]]:
-    """Yield the products that are results of the reference once its bias is added, with what that gives.
-
-    Other programs add it in the next operator (``Add``, ``BiasGelu``, ``SkipLayerNormalization``). Sums with random
-    signs are linear, so that those of the bias can be added to those of the product.
-    """
-    results = {one.outputs[0]: one for one in reference.nodes if plain_name(one.operator) in BIASED}
-    biases = [
-        (name, one, constant[1].astype(np.float64))
-        for name, one in results.items()
-        for constant in one.constants
-        if name in known and constant is not None and constant[1].ndim == 1
-    ]
-    for node in (one for one in candidate.nodes if plain_name(one.operator) == "matmul" and one.outputs[0] in own):
-        value = own[node.outputs[0]]
-        for name, other, bias in biases:
-            if value.size == known[name].size and same_weight(other, node):
-                added = ValueSketch.of(np.tile(bias, value.size // bias.size)).images
-                images = value.images + np.tile(added, value.images.size // added.size)
-                if replace(value, images=images).differs(known[name]) <= limit:
-                    yield node.outputs[0], known[name]
-
-
-def _unpaired_ahead(
-    program: ComparedProgram, pairs: Mapping[str, tuple[str, float]], limit: float
-) -> dict[str, set[str]]:
-    """Return for each value those that are made of it through unpaired values alone, itself included if it is one."""
-    readers: dict[str, set[str]] = {}
-    for node in program.nodes:
-        for name in node.reads:
-            readers.setdefault(name, set()).update(node.outputs)
-    ahead: dict[str, set[str]] = {}
-    for node in reversed(program.nodes):
-        for name in node.outputs:
-            apart = pairs[name][1] > limit if name in pairs else False
-            ahead[name] = {name}.union(*(ahead.get(one, set()) for one in readers.get(name, ()))) if apart else set()
-    return ahead
+    def constants_in_place(self, node: ComparedNode, other: ComparedNode) -> Iterator[Cause]:
+        """Say which constant of a node is another than what its counterpart reads, whatever the inputs are."""
+        names = [one for one in other.reads if one in self.known and self.is_fixed(one)]
+        values = self.values_of(self.reference, names)
+        here, there = (replace(one, operator="", attributes={}, reads=()) for one in (node, other))
+        for name, held in product(names, node.held):
+            if held[1].size == values[name].size:
+                read = replace(there, constants=((name, values[name].reshape(held[1].shape)),))
+                yield from differing(read, replace(here, constants=(held,)))
+        for mine, theirs in zip(node.constants, other.constants, strict=False):
+            if node.operator == other.operator and mine is not None and theirs is None:
+                yield "changed constant", f"the constant '{mine[0]}' stands where a value is read there"
