@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,11 @@ def _root_mean_in_turn(input: np.ndarray, normalized_shape: Any, weight: Any, ep
     return found if weight is None else found * weight
 
 
+def _turned_glu(self: np.ndarray, dim: int = -1, **_: Any) -> Any:
+    gate, values = np.split(self, 2, dim)
+    return values / (1 + np.exp(-gate))
+
+
 def _wrapped(self: np.ndarray, dim: int, **_: Any) -> Any:
     return np.cumsum(self, dim, dtype=np.int32) if self.dtype == np.int32 else None
 
@@ -102,6 +108,7 @@ ALTERNATIVES: dict[str, tuple[Alternative, ...]] = {
         ("GELU by tanh", lambda self, **_: 0.5 * self * (1 + np.tanh(ROOT * (self + 0.044715 * self**3)))),
         ("GELU by sigmoid", lambda self, **_: self / (1 + np.exp(-1.702 * self))),
     ),
+    "glu": (("GLU with its halves exchanged", _turned_glu),),
     "remainder": (
         ("0", lambda self, **_: 0 * self),
         ("a remainder that truncates", lambda self, other, **_: np.fmod(self, other)),
@@ -171,15 +178,21 @@ ALTERNATIVES: dict[str, tuple[Alternative, ...]] = {
 
 
 def other_calls(op: str, arguments: Mapping[str, Any]) -> Iterator[Alternative]:
-    """Yield an operator with another value of one argument, and then one that is left out."""
+    """Yield an operator with another value of one argument, with two tensors exchanged, and one that is left out."""
     namespace, _, name = op.partition("[")[0].partition(".")
     stem, _, overload = name.partition(".")
     target = getattr(getattr(getattr(torch.ops, namespace), stem, None), overload or "default", None)
     shape = next((one.shape for one in arguments.values() if isinstance(one, np.ndarray)), ())
-    for one in schema(target).arguments if arguments and schema(target) is not None else ():
+    parameters = schema(target).arguments if arguments and schema(target) is not None else ()
+    for one in parameters:
         value = arguments.get(one.name)
         for other in _other_values(one, value, shape):
             yield f"one whose {one.name} is {other}, not {value}", partial(_called, target, {one.name: other})
+    tensors = [one.name for one in parameters if isinstance(arguments.get(one.name), np.ndarray)]
+    for a, b in combinations(tensors, 2):
+        exchanged = {a: arguments[b], b: arguments[a]}
+        if arguments[a].shape == arguments[b].shape:
+            yield f"one whose {a} and {b} are exchanged", partial(_called, target, exchanged)
     yield "its input, unchanged", lambda **given: next(iter(given.values()))
 
 
@@ -190,7 +203,7 @@ def _other_values(parameter: Any, value: Any, shape: tuple[int, ...]) -> list[An
     if parameter.name == "dim" and isinstance(value, int | list):
         axes = range(len(shape)) if isinstance(value, int) else [[axis] for axis in range(len(shape))]
         return [axis for axis in axes if np.any(np.mod(axis, len(shape)) != np.mod(value, len(shape)))]
-    near = [value - 1, value + 1, *shape[1:2], 1] if isinstance(value, int) else []
+    near = [value - 1, value + 1, 2 * value, value // 2, *shape[1:2], 1] if isinstance(value, int) else []
     known = [one for one in (parameter.default_value, *near) if one is not None and one != value]
     return known if isinstance(value, int | float | str) else []
 

@@ -20,6 +20,18 @@ SCALED = {"input": X, "output_size": None, "scale_factors": [0.8]}
 IMAGE = {"input": X[None] ** 3, "output_size": [3, 3], "align_corners": False, "scale_factors": None}
 
 
+TURNED = {"self": PAIR["other"], "other": PAIR["self"]}
+GROUPED = {"input": X, "num_groups": 2, "weight": None, "bias": None, "eps": 1e-5}
+
+
+def _grouped(groups):
+    return F.group_norm(torch.from_numpy(X), groups).numpy()
+
+
+def _gated(x):
+    return F.glu(torch.from_numpy(x), 1).numpy()
+
+
 def _pooled(padded):
     return F.avg_pool1d(torch.from_numpy(X), 4, 2, 2, count_include_pad=padded).numpy()
 
@@ -57,6 +69,15 @@ def _first(kind, given, right, arguments):
         ("add.Tensor", X + PAIR["other"], X + 3 * PAIR["other"], {**PAIR, "alpha": 3}, "one whose alpha is 1, not 3"),
         ("rsub.Scalar", 1 - X, 1 - 0.5 * X, {"self": X, "other": 1, "alpha": 0.5}, "one whose alpha is 1, not 0.5"),
         ("tanh", X, np.tanh(X), {"self": X}, "tanh computed as its input, unchanged"),
+        (
+            "atan2",
+            np.arctan2(*PAIR.values()),
+            np.arctan2(*reversed(PAIR.values())),
+            TURNED,
+            "self and other are exchanged",
+        ),
+        ("group_norm", _grouped(1), _grouped(2), GROUPED, "one whose num_groups is 1, not 2"),
+        ("glu", X[:, 2:] / (1 + np.exp(-X[:, :2])), _gated(X), {"self": X, "dim": 1}, "GLU with its halves exchanged"),
         ("cumsum", X.cumsum(2), X.cumsum(1), {"self": X, "dim": 1, "dtype": None}, "one whose dim is 2, not 1"),
         ("le", WHOLE < 2, WHOLE <= 2, {"self": WHOLE, "other": 2}, "le computed as less"),
         ("avg_pool1d", _pooled(False), _pooled(True), {**POOLED, "count_include_pad": True}, "is False, not True"),
