@@ -4,23 +4,23 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from kokoro_nb.commands import subcommand
 from kokoro_nb.errors import InputError
 
 
 def add(commands: Any) -> None:
     """Add the subcommands to what `ArgumentParser.add_subparsers` returned."""
-    probe = commands.add_parser("probe", help="find out what a program feeds to its model")
+    probe = subcommand(commands, "probe", _probe, "find out what a program feeds to its model", record=False)
     probe.add_argument("client", help="as after `deliver --for`; any program with the same layout can be probed")
     probe.add_argument("folder", type=Path, nargs="?", help="write the probe delivery here; absent or empty")
     probe.add_argument("--read", type=Path, metavar="WAV", help="read what the program made of the probe")
     probe.add_argument("--ids", type=int, nargs="+", default=[], metavar="ID", help="what it was to feed, with pads")
     probe.add_argument("--speed", type=float, default=0.0, help="what it was to feed")
     probe.add_argument("--force", action="store_true", help="replace what is in the folder, whole")
-    probe.set_defaults(command=_probe)
-    check = commands.add_parser("check-delivery", help="compare a folder with what a program expects")
+    text = "compare a folder with what a program expects"
+    check = subcommand(commands, "check-delivery", _check, text, record=False)
     check.add_argument("folder", type=Path, help="in the program's layout, whoever made it")
     check.add_argument("--for", dest="client", required=True, metavar="CLIENT", help="as after `deliver --for`")
-    check.set_defaults(command=_check)
 
 
 def _check(arguments: argparse.Namespace) -> int:

@@ -5,9 +5,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+from kokoro_nb.commands import give_record, subcommand
 from kokoro_nb.commands.diagnose_command import TARGET
 from kokoro_nb.commands.inspect_process import LIBRARIES, MEMORY, apart
-from kokoro_nb.commands.json_file import add_json, give
 from kokoro_nb.errors import InputError
 from kokoro_nb.storage import read_arrays
 
@@ -22,8 +22,7 @@ exit status: 0 nothing wrong was found, 1 something is wrong, 2 bad input
 
 def add(commands: Any) -> None:
     """Add the subcommand to what `ArgumentParser.add_subparsers` returned."""
-    text, form = "name the wrong nodes of a model file", argparse.RawDescriptionHelpFormatter
-    inspect = commands.add_parser("inspect", help=text, epilog=EPILOG, formatter_class=form)
+    inspect = subcommand(commands, "inspect", _inspect, "name the wrong nodes of a model file", epilog=EPILOG)
     inspect.add_argument("file", metavar="FILE", type=Path, help="an .onnx, .pt2, .pte or .mlpackage file")
     inspect.add_argument("--inputs", metavar="NPZ", type=Path, help="its inputs by name (default: made from the graph)")
     inspect.add_argument("--against", metavar="REFERENCE", help=f"what is right: another file, or {TARGET}")
@@ -39,8 +38,6 @@ def add(commands: Any) -> None:
     text = f"most that it may take (default: {MEMORY:g} GB)"
     inspect.add_argument("--memory", metavar="GB", type=float, default=MEMORY, help=text)
     inspect.add_argument("--worst", metavar="N", type=int, default=0, help="print the N nodes furthest off as well")
-    add_json(inspect)
-    inspect.set_defaults(command=_inspect)
 
 
 def _inspect(arguments: argparse.Namespace) -> int:
@@ -59,7 +56,7 @@ def _inspect(arguments: argparse.Namespace) -> int:
     text = [str(report)]
     text += [table([judgement.row() for judgement in report.worst(arguments.worst)]).text] if arguments.worst else []
     text += [f"  written to {arguments.out}"] if arguments.out else []
-    give("\n".join(text), lambda: result_record(report), arguments.json)
+    give_record("\n".join(text), arguments.json, lambda: result_record(report))
     return 1 if report.findings else 0
 
 

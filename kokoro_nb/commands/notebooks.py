@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
-from kokoro_nb.commands.json_file import add_json, give
+from kokoro_nb.commands import give, subcommand
 from kokoro_nb.errors import InputError
 from kokoro_nb.storage import atomic
-from kokoro_nb.traces.record import headed
 
 if TYPE_CHECKING:
     from kokoro_nb.reporting.execute import NotebookResult
@@ -19,16 +18,11 @@ if TYPE_CHECKING:
 
 def add(commands: Any) -> None:
     """Add the subcommands to what `ArgumentParser.add_subparsers` returned."""
-    doctor = commands.add_parser("doctor", help="versions, backends and weights on this machine")
-    add_json(doctor)
-    doctor.set_defaults(command=_doctor)
-
-    run = commands.add_parser("run", help="execute notebooks; what passed and is unchanged is kept")
-    run.set_defaults(command=_run)
-    report = commands.add_parser("report", help="execute notebooks and write the HTML report")
+    subcommand(commands, "doctor", _doctor, "versions, backends and weights on this machine")
+    run = subcommand(commands, "run", _run, "execute notebooks; what passed and is unchanged is kept", record=False)
+    report = subcommand(commands, "report", _report, "execute notebooks and write the HTML report", record=False)
     report.add_argument("--render-only", action="store_true", help="write the report of what has been run already")
     report.add_argument("--zip", action="store_true", help="write report.zip as well, one file to send")
-    report.set_defaults(command=_report)
     for command in (run, report):
         text = "numbers, names or paths; all of the project by default"
         command.add_argument("notebooks", nargs="*", metavar="NN", help=text)
@@ -42,21 +36,17 @@ def add(commands: Any) -> None:
         command.add_argument("--memory", type=float, metavar="GB", help="stop a notebook that takes more memory")
         command.add_argument("--fresh", action="store_true", help="execute again what passed and has not changed")
 
-    clean = commands.add_parser("clean", help="remove the exports that are saved in the cache")
-    clean.set_defaults(command=_clean)
-
-    compare = commands.add_parser("compare", help="what changed between two runs or records")
+    subcommand(commands, "clean", _clean, "remove the exports that are saved in the cache", record=False)
+    compare = subcommand(commands, "compare", _compare, "what changed between two runs or records")
     compare.add_argument("before", type=Path, metavar="A", help="folder of runs, or a .json of diagnose or inspect")
     compare.add_argument("after", type=Path, metavar="B", help="the other one")
-    add_json(compare)
-    compare.set_defaults(command=_compare)
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
     from kokoro_nb.reporting.versions import describe, doctor
 
     found = doctor()
-    give(describe(found), lambda: headed("doctor/1", **found), arguments.json)
+    give(describe(found), arguments.json, "doctor/1", **found)
     return 0
 
 
@@ -111,7 +101,7 @@ def _compare(arguments: argparse.Namespace) -> int:
         raise InputError("Two folders of runs or two .json files of records are compared; give these.")
     found = compare(arguments.before, arguments.after)
     about = {"settings": found.settings, "count": found.count(), "changes": [one.as_dict() for one in found.changes]}
-    give(found, lambda: headed("comparison/1", **about, blame=getattr(found, "blame", "")), arguments.json)
+    give(found, arguments.json, "comparison/1", **about, blame=getattr(found, "blame", ""))
     return int(found.regressed)
 
 

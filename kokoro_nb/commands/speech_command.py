@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kokoro_nb.commands import subcommand
 from kokoro_nb.errors import InputError
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 def add(commands: Any) -> None:
     """Add the subcommands to what `ArgumentParser.add_subparsers` returned."""
-    deliver = commands.add_parser("deliver", help="write a folder that a program loads and speaks")
+    deliver = subcommand(commands, "deliver", _deliver, "write a folder that a program loads and speaks", record=False)
     deliver.add_argument("folder", type=Path, help="absent or empty")
     text = (
         "kokoro-onnx, kokoro-onnx==0.5, sherpa-onnx, sherpa-onnx==1, kokoro.js, react-native-executorch, "
@@ -27,13 +28,11 @@ def add(commands: Any) -> None:
     deliver.add_argument("--noise", help="bank: in the file, repeatable; drawn: at each call (default: bank)")
     deliver.add_argument("--words", type=Path, metavar="FILE", help="a text whose words the lexicon has")
     deliver.add_argument("--force", action="store_true", help="replace what is in the folder, whole")
-    deliver.set_defaults(command=_deliver)
-    say = commands.add_parser("say", help="speak a text with two exported stages alone")
+    say = subcommand(commands, "say", _say, "speak a text with two exported stages alone", record=False)
     say.add_argument("text", help="American English, of any length")
     say.add_argument("--speed", type=float, default=1.0, help="2 is twice as fast (default: 1)")
     say.add_argument("--folder", type=Path, metavar="DIR", help="deliver there, not in the cache")
     say.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="the WAV file, 32-bit float")
-    say.set_defaults(command=_say)
     for command in (deliver, say):
         command.add_argument("--backend", default="onnxruntime", metavar="B", help="writes files and runs here")
         command.add_argument("--host", default="onnxruntime", metavar="B", help="runs what precedes the decoder")
@@ -48,10 +47,10 @@ def add(commands: Any) -> None:
         text = "in place of --tokens and buckets: on onnxruntime, and the decoder on executorch-xnnpack up to the "
         text += "longest of --seconds; theirs without --tokens and --seconds"
         command.add_argument("--any-length", action="store_true", help=text)
-    transcribe = commands.add_parser("transcribe", help="write down what Whisper hears in a WAV file")
+    text = "write down what Whisper hears in a WAV file"
+    transcribe = subcommand(commands, "transcribe", _transcribe, text, record=False)
     transcribe.add_argument("file", type=Path, help="one channel")
     transcribe.add_argument("--model", default="mini", metavar="M", help="mini, a name of whisper's, or a checkpoint")
-    transcribe.set_defaults(command=_transcribe)
 
 
 def _delivery(arguments: argparse.Namespace) -> "tuple[Kokoro, Delivery]":

@@ -4,9 +4,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kokoro_nb.commands import import_models
-from kokoro_nb.commands.json_file import add_json, give
-from kokoro_nb.traces.record import headed
+from kokoro_nb.commands import give, import_models, subcommand
 
 if TYPE_CHECKING:
     from kokoro.model import KModel
@@ -16,12 +14,11 @@ if TYPE_CHECKING:
 
 def add(commands: Any) -> None:
     """Add the subcommands to what `ArgumentParser.add_subparsers` returned."""
-    repair = commands.add_parser("repair", help="find the fewest patches that the decoder's export needs")
-    repair.set_defaults(command=_repair)
-    steps = commands.add_parser("validate-steps", help="check the whole pipeline step by step on a backend")
+    repair = subcommand(commands, "repair", _repair, "find the fewest patches that the decoder's export needs")
+    text = "check the whole pipeline step by step on a backend"
+    steps = subcommand(commands, "validate-steps", _validate_steps, text)
     steps.add_argument("--reference", default="eager-float64", metavar="R", help="(default: eager-float64)")
     steps.add_argument("--tokens", type=int, metavar="N", help="pad the tokens to so many")
-    steps.set_defaults(command=_validate_steps)
     for command in (repair, steps):
         command.add_argument("--limit", type=float, default=1e-3, help="largest error, of the peak (default: 0.001)")
         command.add_argument("--backend", required=True, metavar="B", help="doctor lists them")
@@ -29,7 +26,6 @@ def add(commands: Any) -> None:
         command.add_argument("--seed", type=int, default=0, help="of random weights and of the noise (default: 0)")
         command.add_argument("--text", default="Hello world, this is a test.", help="what is spoken")
         command.add_argument("--frames", type=int, default=8, help="length, 40 to the second (default: 8)")
-        add_json(command)
 
 
 def _repair(arguments: argparse.Namespace) -> int:
@@ -38,7 +34,7 @@ def _repair(arguments: argparse.Namespace) -> int:
 
     model, case = _captured(arguments)
     found = repair(model, case, arguments.backend, arguments.frames, limit=arguments.limit)
-    give(_text([found.as_dict(), *found.proof()]), lambda: headed("repair/1", **found.as_json()), arguments.json)
+    give(_text([found.as_dict(), *found.proof()]), arguments.json, "repair/1", **found.as_json())
     return int(found.verdict == "fail")
 
 
@@ -50,7 +46,7 @@ def _validate_steps(arguments: argparse.Namespace) -> int:
     model, case = _captured(arguments)
     steps = validate_steps(model, case, arguments.backend, arguments.reference, arguments.frames, arguments.tokens)
     rows = [step.as_dict() for step in steps]
-    give(_text(rows), lambda: headed("validate-steps/1", steps=rows), arguments.json)
+    give(_text(rows), arguments.json, "validate-steps/1", steps=rows)
     return int(first_wrong(steps, arguments.limit) is not None)
 
 

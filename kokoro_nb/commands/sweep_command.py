@@ -5,21 +5,20 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from kokoro_nb.commands import subcommand
+
 
 def add(commands: Any) -> None:
     """Add the subcommands to what `ArgumentParser.add_subparsers` returned."""
-    sweep = commands.add_parser("sweep", help="execute a notebook over a grid of parameters")
+    sweep = subcommand(commands, "sweep", _sweep, "execute a notebook over a grid of parameters", record=False)
     sweep.add_argument("spec", type=Path, metavar="FILE", help="TOML: notebook, [grid], [fixed], [requires] ...")
     where = sweep.add_mutually_exclusive_group()
     where.add_argument("--workers", type=int, default=2, metavar="N", help="processes of this machine (default: 2)")
     where.add_argument("--scheduler", metavar="ADDR", help="a Dask scheduler's address instead: tcp://host:8786")
     text = "its folder (default: outputs/sweeps/<name> of the project, or here)"
     sweep.add_argument("--out", type=Path, metavar="DIR", help=text)
-    sweep.set_defaults(command=_sweep)
-
-    worker = commands.add_parser("worker", help="be one worker of a sweep's scheduler")
+    worker = subcommand(commands, "worker", _worker, "be one worker of a sweep's scheduler", record=False)
     worker.add_argument("--scheduler", required=True, metavar="ADDR", help="its address: tcp://host:8786")
-    worker.set_defaults(command=_worker)
 
 
 def _sweep(arguments: argparse.Namespace) -> int:

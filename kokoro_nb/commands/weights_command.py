@@ -4,9 +4,7 @@ import argparse
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from kokoro_nb.commands import import_models
-from kokoro_nb.commands.json_file import add_json, give
-from kokoro_nb.traces.record import headed
+from kokoro_nb.commands import give, import_models, subcommand
 
 if TYPE_CHECKING:
     from kokoro_nb.models.kokoro import Kokoro
@@ -14,10 +12,8 @@ if TYPE_CHECKING:
 
 def add(commands: Any) -> None:
     """Add the subcommand to what `ArgumentParser.add_subparsers` returned."""
-    weights = commands.add_parser("weights", help="account for every key of a checkpoint")
+    weights = subcommand(commands, "weights", _weights, "account for every key of a checkpoint")
     weights.add_argument("weights", metavar="W", help="a folder, a .pth or .safetensors file, or a hub id")
-    add_json(weights)
-    weights.set_defaults(command=_weights)
 
 
 def _weights(arguments: argparse.Namespace) -> int:
@@ -43,4 +39,4 @@ def _show(report: Any, kokoro: "Kokoro | None", where: str | None) -> None:
     if report:
         lines += [f"{row['keys']}: {row['how many']} ({row['which']})" for row in report.rows()]
         lines += [f"stored as {', '.join(report.dtypes)}"]
-    give("\n".join(lines), lambda: headed("weights/1", **about, loading=report and asdict(report)), where)
+    give("\n".join(lines), where, "weights/1", **about, loading=report and asdict(report))
