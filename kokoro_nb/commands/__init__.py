@@ -40,6 +40,17 @@ def subcommand(
     return command
 
 
+def add_model(command: argparse.ArgumentParser, weights: str, frames: int = 0) -> None:
+    """Add the options of Kokoro's model; with a number of frames by default also those of its decoder on a backend."""
+    option = command.add_argument
+    option("--weights", default=weights, metavar="W", help=f"as in the notebooks (default: {weights})")
+    option("--seed", type=int, default=0, help="of random weights and of the noise (default: 0)")
+    if frames:
+        option("--backend", required=True, metavar="B", help="a runtime of this machine; doctor lists them")
+        option("--text", default="Hello world, this is a test.", help="that Kokoro speaks")
+        option("--frames", type=int, default=frames, help=f"length, 40 to the second (default: {frames})")
+
+
 def _file(text: str) -> str:
     if text != PRINTED and not text.endswith(".json"):  # what comes next on the line is no file for the result
         raise argparse.ArgumentTypeError(f"'{text}' is no .json file; name one, or put --json last")

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from kokoro_nb.benchmarks import DEFAULT_SUITES, SUITES
-from kokoro_nb.commands import give, subcommand
+from kokoro_nb.commands import add_model, give, subcommand
 from kokoro_nb.markup import table
 
 if TYPE_CHECKING:
@@ -22,12 +22,11 @@ def add(commands: Any) -> None:
     names = f"see below (default: {', '.join(DEFAULT_SUITES)})"
     bench.add_argument("--suite", nargs="+", choices=SUITES, default=[*DEFAULT_SUITES], metavar="NAME", help=names)
     bench.add_argument("--backends", nargs="+", metavar="B", help="doctor lists them (default: each suite's own)")
-    bench.add_argument("--weights", default="mini", metavar="W", help="as in the notebooks (default: mini)")
+    add_model(bench, "mini")
     bench.add_argument("--seconds", type=float, nargs="+", default=[1.0, 3.0], metavar="S", help="of audio (1 3)")
     bench.add_argument("--rounds", type=int, default=7, help="each program once in every round (default: 7)")
     bench.add_argument("--limit", type=float, default=60.0, help="seconds for one program in all (default: 60)")
     bench.add_argument("--tokens", type=int, default=256, metavar="N", help="room of the first stage (default: 256)")
-    bench.add_argument("--seed", type=int, default=0, help="of random weights and of the noise (default: 0)")
 
 
 def _bench(arguments: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kokoro_nb.commands import give, give_record, subcommand
+from kokoro_nb.commands import add_model, give, give_record, subcommand
 from kokoro_nb.errors import InputError
 
 EPILOG = """\
@@ -24,11 +24,7 @@ def add(commands: Any) -> None:
     diagnose = subcommand(commands, "diagnose", _diagnose, "name the wrong operators of an export", epilog=EPILOG)
     text = "; as a third it may return what it was rewritten from, such a pair (default: Kokoro's decoder)"
     diagnose.add_argument("target", nargs="?", metavar="TARGET", help=TARGET + text)
-    diagnose.add_argument("--backend", required=True, metavar="B", help="a runtime of this machine; doctor lists them")
-    diagnose.add_argument("--weights", default="narrow", metavar="W", help="of Kokoro (default: narrow)")
-    diagnose.add_argument("--seed", type=int, default=0, help="of random weights and of the noise (default: 0)")
-    diagnose.add_argument("--text", default="Hello world, this is a test.", help="that Kokoro speaks")
-    diagnose.add_argument("--frames", type=int, default=24, help="length, 40 to the second (default: 24)")
+    add_model(diagnose, "narrow", 24)
     text = "put other forms in the place of what the runtime lacks"
     diagnose.add_argument("--supply", nargs="+", default=[], metavar="NAME", help=text)
     diagnose.add_argument("--at", type=Path, metavar="NPZ", help="inputs of another length, diagnosed as well")

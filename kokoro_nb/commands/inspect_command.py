@@ -23,30 +23,28 @@ exit status: 0 nothing wrong was found, 1 something is wrong, 2 bad input
 def add(commands: Any) -> None:
     """Add the subcommand to what `ArgumentParser.add_subparsers` returned."""
     inspect = subcommand(commands, "inspect", _inspect, "name the wrong nodes of a model file", epilog=EPILOG)
-    inspect.add_argument("file", metavar="FILE", type=Path, help="an .onnx, .pt2, .pte or .mlpackage file")
-    inspect.add_argument("--inputs", metavar="NPZ", type=Path, help="its inputs by name (default: made from the graph)")
-    inspect.add_argument("--against", metavar="REFERENCE", help=f"what is right: another file, or {TARGET}")
-    inspect.add_argument("--static", action="store_true", help="read the file and run nothing")
-    inspect.add_argument("--budget", metavar="TIME", default="", help="60s, 5m; then what was seen is reported")
-    inspect.add_argument("--out", metavar="DIR", type=Path, help="write the page and the scripts")
+    option = inspect.add_argument
+    option("file", metavar="FILE", type=Path, help="an .onnx, .pt2, .pte or .mlpackage file")
+    option("--inputs", metavar="NPZ", type=Path, help="its inputs by name (default: made from the graph)")
+    option("--against", metavar="REFERENCE", help=f"what is right: another file, or {TARGET}")
+    option("--static", action="store_true", help="read the file and run nothing")
+    option("--budget", metavar="TIME", default="", help="60s, 5m; then what was seen is reported")
+    option("--out", metavar="DIR", type=Path, help="write the page and the scripts")
     text = "write a float32 .onnx in float16 here, or a quantised one in float, the fewest nodes left as they are"
-    inspect.add_argument("--mend", metavar="FILE", type=Path, help=text)
-    text = "the least level of the mended file's outputs over their error"
-    inspect.add_argument("--level", metavar="DB", type=float, help=text)
+    option("--mend", metavar="FILE", type=Path, help=text)
+    option("--level", metavar="DB", type=float, help="the least level of the mended file's outputs over their error")
     text = "interpreter of an environment with another version of the runtime, in which the file is inspected too"
-    inspect.add_argument("--other-python", metavar="PYTHON", type=Path, help=text)
-    text = f"most that it may take (default: {MEMORY:g} GB)"
-    inspect.add_argument("--memory", metavar="GB", type=float, default=MEMORY, help=text)
-    inspect.add_argument("--worst", metavar="N", type=int, default=0, help="print the N nodes furthest off as well")
+    option("--other-python", metavar="PYTHON", type=Path, help=text)
+    option("--memory", metavar="GB", type=float, default=MEMORY, help=f"most that it may take (default: {MEMORY:g} GB)")
+    option("--worst", metavar="N", type=int, default=0, help="print the N nodes furthest off as well")
 
 
 def _inspect(arguments: argparse.Namespace) -> int:
     from kokoro_nb.inspection.result_record import result_record
     from kokoro_nb.markup import table
 
-    request = {
-        name: getattr(arguments, name) for name in ("file", "against", "static", "mend", "level", "other_python")
-    }
+    names = ("file", "against", "static", "mend", "level", "other_python")
+    request: dict[str, Any] = {name: getattr(arguments, name) for name in names}
     request["inputs"] = read_arrays(arguments.inputs) if arguments.inputs else None
     request["seconds"] = seconds_of(arguments.budget) if arguments.budget else float("inf")
     request["folder"] = arguments.out
