@@ -1,4 +1,4 @@
-"""The command line: a module for each subcommand, and what several of them import."""
+"""The command line: a module for the subcommands of each subject, and what several of them import."""
 
 import argparse
 import json

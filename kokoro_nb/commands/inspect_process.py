@@ -40,7 +40,8 @@ def apart(request: dict[str, Any], silence: float = SILENCE, memory: float = MEM
 
     context = multiprocessing.get_context("spawn")
     words, speaker = context.Pipe(duplex=False)
-    last, found = "it was begun", None
+    found: Any = None
+    last = "it was begun"
     with tempfile.TemporaryDirectory() as room:
         noise = Path(room, "noise")  # what the runtimes print beside the report
         process = context.Process(

@@ -267,7 +267,7 @@ def _checked(parameters: Mapping[str, Any]) -> dict[str, Any]:
         if name.rpartition("_")[2] in BACKENDS:
             from kokoro_nb.backends import backend
 
-            for text in [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else ():
+            for text in [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else []:
                 backend(text)
     return dict(parameters)
 
