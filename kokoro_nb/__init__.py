@@ -10,28 +10,22 @@ from importlib import import_module
 from types import FunctionType
 from typing import Any
 
-_HOMES = {
-    "load_model": "kokoro_nb.models.kokoro",
-    "capture": "kokoro_nb.models.case",
-    "patched": "kokoro_nb.models.patches",
-    "export": "kokoro_nb.verbs",
-    "trace": "kokoro_nb.verbs",
-    "survey": "kokoro_nb.locate.survey",
-    "diagnose": "kokoro_nb.inspection",
-    "inspect": "kokoro_nb.inspection",
-    "plant": "kokoro_nb.faults",
-    "compare": "kokoro_nb.verbs",
-    "transcribe": "kokoro_nb.verbs",
-    "repair": "kokoro_nb.studies.repair",
-    "deliver": "kokoro_nb.verbs",
-    "bench": "kokoro_nb.verbs",
-    "say": "kokoro_nb.verbs",
-    "explore": "kokoro_nb.reporting.explorer",
-    "BACKENDS": "kokoro_nb.backends",
-    "Diagnosis": "kokoro_nb.locate.diagnosis",
-    "InputError": "kokoro_nb.errors",
-    "Logbook": "kokoro_nb.reporting.logbook",
-}
+_NAMES = {
+    "models.kokoro": ("load_model",),
+    "models.case": ("capture",),
+    "models.patches": ("patched",),
+    "verbs": ("export", "trace", "compare", "transcribe", "deliver", "bench", "say"),
+    "locate.survey": ("survey",),
+    "inspection": ("diagnose", "inspect"),
+    "faults": ("plant",),
+    "studies.repair": ("repair",),
+    "reporting.explorer": ("explore",),
+    "backends": ("BACKENDS",),
+    "locate.diagnosis": ("Diagnosis",),
+    "errors": ("InputError",),
+    "reporting.logbook": ("Logbook",),
+}  # by the module that defines them
+_HOMES = {name: f"kokoro_nb.{module}" for module, names in _NAMES.items() for name in names}
 
 __all__ = sorted(_HOMES)
 

@@ -5,15 +5,12 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from threading import current_thread, main_thread
 from typing import NoReturn
 
 from kokoro_nb.cache_keys import package_versions
-from kokoro_nb.errors import InputError, Terminated, absent_package, one_line
+from kokoro_nb.errors import InputError, Terminated, absent_package, one_line, signals_handled
 from kokoro_nb.known_warnings import silence_known_warnings
 
 EPILOG = """\
@@ -21,10 +18,7 @@ example: kokoro-nb diagnose vocoder.py:example --backend onnxruntime
 exit status: 0 passed, 1 a check failed or an operator is wrong, 2 bad input, 3 not localised, 4 a fault of kokoro_nb
 itself, 130 or 143 stopped
 """
-COMMANDS = """
-diagnose_command defects_command inspect_command notebooks studies_command weights_command speech_command
-client_commands bench_command sweep_command
-"""
+COMMANDS = "diagnose_command defects_command inspect_command notebooks studies_command speech_command bench_command"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -38,7 +32,9 @@ def main(argv: list[str] | None = None) -> int:
     silence_known_warnings()
     try:
         arguments = _parser().parse_args(argv)
-        with _terminable():
+        # one that is ignored, as under nohup, stays so
+        heard = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) == signal.SIG_DFL]
+        with signals_handled(heard, _stop):
             return arguments.command(arguments)
     except Terminated as stop:
         print(f"kokoro-nb: {stop}; the same command goes on from here.", file=sys.stderr)
@@ -63,25 +59,9 @@ def main(argv: list[str] | None = None) -> int:
         return 4
 
 
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """Let a request to end interrupt what is done, as Ctrl-C does; one that is ignored, as under nohup, stays so."""
-    if current_thread() is not main_thread():  # where no signal is handled
-        yield
-        return
-
-    def stop(number: int, _: object) -> NoReturn:
-        raise Terminated(number)
-
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    heard = [number for number, handler in before.items() if handler == signal.SIG_DFL]
-    for number in heard:
-        signal.signal(number, stop)
-    try:
-        yield
-    finally:
-        for number in heard:
-            signal.signal(number, signal.SIG_DFL)
+def _stop(number: int, _: object) -> NoReturn:
+    """Let a request to end interrupt what is done, as Ctrl-C does."""
+    raise Terminated(number)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -1,10 +1,11 @@
 """The errors that users are meant to read, and what a request to end becomes."""
 
 import re
-from collections.abc import Mapping
-from contextlib import suppress
+import signal
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from importlib import import_module, metadata
-from signal import Signals
+from threading import current_thread, main_thread
 from typing import Any, TypeVar
 
 WORD = 300  # characters: a path of that length is still shown whole
@@ -45,7 +46,18 @@ class Terminated(KeyboardInterrupt):
         self.number = number
 
     def __str__(self) -> str:
-        return f"ended by {Signals(self.number).name}"
+        return f"ended by {signal.Signals(self.number).name}"
+
+
+@contextmanager
+def signals_handled(numbers: Iterable[int], handler: Any) -> Iterator[None]:
+    """Have signals handled otherwise inside; on another thread than the main one nothing is changed, nor handled."""
+    before = {one: signal.signal(one, handler) for one in numbers if current_thread() is main_thread()}
+    try:
+        yield
+    finally:
+        for number, usual in before.items():
+            signal.signal(number, usual)
 
 
 def absent_package(error: BaseException) -> InputError | None:

@@ -8,8 +8,7 @@ Active = Callable[[], tuple[str, ...]]
 Within = Callable[[Sequence[str]], AbstractContextManager[None]]
 Applied = Callable[[Any, Sequence[str]], AbstractContextManager[Any]]
 Curing = Callable[[Any, str], tuple[str, ...]]
-_CATALOGUES: list[tuple[Active, Within]] = []
-_REMEDIES: list[tuple[Curing, Curing, Applied]] = []
+_CATALOGUES: list[tuple[Active, Within, Curing, Curing, Applied]] = []
 
 
 def register(active: Active, within: Within, curing: Curing, needed: Curing, applied: Applied) -> None:
@@ -30,29 +29,28 @@ def register(active: Active, within: Within, curing: Curing, needed: Curing, app
     applied : callable
         Takes a module and names of patches, and returns a context in which they are applied to it.
     """
-    _CATALOGUES.append((active, within))
-    _REMEDIES.append((curing, needed, applied))
+    _CATALOGUES.append((active, within, curing, needed, applied))
 
 
 def active_patches() -> tuple[str, ...]:
     """Return the names of all class-level patches that are on."""
-    return tuple(name for active, _ in _CATALOGUES for name in active())
+    return tuple(name for active, *_ in _CATALOGUES for name in active())
 
 
 def with_patches(names: Sequence[str]) -> AbstractContextManager[object]:
     """Have exactly the class-level patches `names` on inside."""
     stack = ExitStack()
-    for _, within in _CATALOGUES:
+    for _, within, *_ in _CATALOGUES:
         stack.enter_context(within(names))
     return stack
 
 
 def cures(module: Any, operator: str) -> tuple[tuple[str, Applied], ...]:
     """Return the patches that write an operator of a module in another form, each with what applies it."""
-    return tuple((name, applied) for curing, _, applied in _REMEDIES for name in curing(module, operator))
+    return tuple((name, applied) for *_, curing, _, applied in _CATALOGUES for name in curing(module, operator))
 
 
 def needed_patches(module: Any, backend: str) -> tuple[tuple[tuple[str, ...], Applied], ...]:
     """Return, of each catalogue that has some, the patches that a backend needs for a module, and what applies them."""
-    found = ((needed(module, backend), applied) for _, needed, applied in _REMEDIES)
+    found = ((needed(module, backend), applied) for *_, needed, applied in _CATALOGUES)
     return tuple((names, applied) for names, applied in found if names)

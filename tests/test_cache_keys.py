@@ -7,7 +7,7 @@ import pytest
 from kokoro_nb import cache_keys
 from kokoro_nb.__main__ import main
 from kokoro_nb.cache_keys import cache_key, code_digest, files_digest, untested_versions
-from kokoro_nb.commands.json_file import give
+from kokoro_nb.commands import give
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_a_version_outside_of_those_that_were_tested_is_a_note_and_two_runtimes_
     assert untested_versions() == []
     found = {"torch": "99.1.0", "coremltools": "8.3.9", "onnxruntime": "1.22.1"}
     monkeypatch.setattr(cache_keys, "_version", lambda package: found.get(package, "absent"))
-    give("passed", dict, None)
+    give("passed", None, "x/1")
     said = capsys.readouterr()
     assert said.out == "passed\n"
     assert said.err.startswith("note: torch 99.1.0 is none of the versions that this was tested with, 2.8.0 to 2.")

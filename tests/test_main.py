@@ -5,10 +5,10 @@ import sys
 import pytest
 
 from kokoro_nb.__main__ import main
-from kokoro_nb.commands import weights_command
+from kokoro_nb.commands import studies_command
 from kokoro_nb.reporting import execute
 from kokoro_nb.reporting.execute import NotebookResult
-from kokoro_nb.reporting.run_outcome import Limits
+from kokoro_nb.reporting.one_notebook import Limits
 from kokoro_nb.reporting.runs import RunRecord, write_run
 from tests.reporting.conftest import save_notebook
 
@@ -111,7 +111,7 @@ def test_help_and_version(capsys):
 
 
 def test_a_fault_of_our_own_is_one_sentence_and_exit_status_4(monkeypatch, capsys):
-    monkeypatch.setattr(weights_command, "_weights", lambda arguments: {}["filled"])
+    monkeypatch.setattr(studies_command, "_weights", lambda arguments: {}["filled"])
     assert main(["weights", "mini"]) == 4
     printed = capsys.readouterr().err
     assert printed.startswith("kokoro-nb: KeyError: 'filled', at test_main.py:")

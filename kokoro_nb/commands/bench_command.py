@@ -6,9 +6,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from kokoro_nb.benchmarks import DEFAULT_SUITES, SUITES
-from kokoro_nb.commands.json_file import add_json, give
+from kokoro_nb.commands import add_model, give, subcommand
 from kokoro_nb.markup import table
-from kokoro_nb.traces.record import headed
 
 if TYPE_CHECKING:
     from kokoro_nb.benchmarks.interleaved import Machine
@@ -19,19 +18,15 @@ def add(commands: Any) -> None:
     """Add the subcommand to what `ArgumentParser.add_subparsers` returned."""
     described = [f"  {name:<18} {sentence}" for name, sentence in SUITES.items()]
     about: Any = {"usage": "kokoro-nb bench [--suite NAME ...] [options]", "epilog": "\n".join(["suites:", *described])}
-    about |= {"help": "measure time, memory and error of exports"}
-    bench = commands.add_parser("bench", formatter_class=argparse.RawDescriptionHelpFormatter, **about)
+    bench = subcommand(commands, "bench", _bench, "measure time, memory and error of exports", **about)
     names = f"see below (default: {', '.join(DEFAULT_SUITES)})"
     bench.add_argument("--suite", nargs="+", choices=SUITES, default=[*DEFAULT_SUITES], metavar="NAME", help=names)
     bench.add_argument("--backends", nargs="+", metavar="B", help="doctor lists them (default: each suite's own)")
-    bench.add_argument("--weights", default="mini", metavar="W", help="as in the notebooks (default: mini)")
+    add_model(bench, "mini")
     bench.add_argument("--seconds", type=float, nargs="+", default=[1.0, 3.0], metavar="S", help="of audio (1 3)")
     bench.add_argument("--rounds", type=int, default=7, help="each program once in every round (default: 7)")
     bench.add_argument("--limit", type=float, default=60.0, help="seconds for one program in all (default: 60)")
     bench.add_argument("--tokens", type=int, default=256, metavar="N", help="room of the first stage (default: 256)")
-    bench.add_argument("--seed", type=int, default=0, help="of random weights and of the noise (default: 0)")
-    add_json(bench)
-    bench.set_defaults(command=_bench)
 
 
 def _bench(arguments: argparse.Namespace) -> int:
@@ -48,7 +43,7 @@ def _bench(arguments: argparse.Namespace) -> int:
     parameters = {"suites": arguments.suite, "seconds": arguments.seconds, **options}
     about = {"weights": label, "parameters": parameters, "machine": asdict(this_machine()), "commit": commit()}
     about |= {"versions": versions(), "suites": {name: [*map(asdict, each)] for name, each in suites.items()}}
-    give(_text(this_machine(), label, suites), lambda: headed("bench/1", **about), arguments.json)
+    give(_text(this_machine(), label, suites), arguments.json, "bench/1", **about)
     return 0
 
 

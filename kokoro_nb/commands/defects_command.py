@@ -5,19 +5,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from kokoro_nb.commands.json_file import add_json, give
+from kokoro_nb.commands import give, subcommand
 from kokoro_nb.markup import table
-from kokoro_nb.traces.record import headed
 
 
 def add(commands: Any) -> None:
     """Add the subcommand to what `ArgumentParser.add_subparsers` returned."""
-    defects = commands.add_parser("defects", help="known defects of the installed versions")
+    defects = subcommand(commands, "defects", _defects, "known defects of the installed versions")
     defects.add_argument("names", nargs="*", metavar="NAME", help="parts of the names of defects (default: all)")
-    text = "write a report for each that is there"
-    defects.add_argument("--reports", type=Path, metavar="DIR", help=text)
-    add_json(defects)
-    defects.set_defaults(command=_defects)
+    defects.add_argument("--reports", type=Path, metavar="DIR", help="write a report for each that is there")
 
 
 def _defects(arguments: argparse.Namespace) -> int:
@@ -34,7 +30,7 @@ def _defects(arguments: argparse.Namespace) -> int:
         print(f"{number} of {len(chosen)}: {each.name}", file=sys.stderr, flush=True)
         measured.append(measure(each))
     rows = [each.as_dict() for each in measured]
-    give(table([*map(brief, measured)]).text, lambda: headed("defects/2", defects=rows), arguments.json)
+    give(table([*map(brief, measured)]).text, arguments.json, "defects/2", defects=rows)
     if arguments.reports:
         written = write_reports(measured, arguments.reports)
         print(f"{arguments.reports}: {len(written)} reports, and {STATE}", file=sys.stderr)

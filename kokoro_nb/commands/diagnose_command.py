@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kokoro_nb.commands.json_file import add_json, give
+from kokoro_nb.commands import add_model, give, give_record, subcommand
 from kokoro_nb.errors import InputError
 
 EPILOG = """\
@@ -21,16 +21,10 @@ TARGET = "file.py:function or package.module:function that returns a module and 
 
 def add(commands: Any) -> None:
     """Add the subcommand to what `ArgumentParser.add_subparsers` returned."""
-    form = argparse.RawDescriptionHelpFormatter
-    text = "name the wrong operators of an export"
-    diagnose = commands.add_parser("diagnose", help=text, epilog=EPILOG, formatter_class=form)
+    diagnose = subcommand(commands, "diagnose", _diagnose, "name the wrong operators of an export", epilog=EPILOG)
     text = "; as a third it may return what it was rewritten from, such a pair (default: Kokoro's decoder)"
     diagnose.add_argument("target", nargs="?", metavar="TARGET", help=TARGET + text)
-    diagnose.add_argument("--backend", required=True, metavar="B", help="a runtime of this machine; doctor lists them")
-    diagnose.add_argument("--weights", default="narrow", metavar="W", help="of Kokoro (default: narrow)")
-    diagnose.add_argument("--seed", type=int, default=0, help="of random weights and of the noise (default: 0)")
-    diagnose.add_argument("--text", default="Hello world, this is a test.", help="that Kokoro speaks")
-    diagnose.add_argument("--frames", type=int, default=24, help="length, 40 to the second (default: 24)")
+    add_model(diagnose, "narrow", 24)
     text = "put other forms in the place of what the runtime lacks"
     diagnose.add_argument("--supply", nargs="+", default=[], metavar="NAME", help=text)
     diagnose.add_argument("--at", type=Path, metavar="NPZ", help="inputs of another length, diagnosed as well")
@@ -41,19 +35,16 @@ def add(commands: Any) -> None:
     diagnose.add_argument("--no-remedies", action="store_true", help="do not try what cures it, which exports again")
     diagnose.add_argument("--html", type=Path, metavar="FILE", help="write the diagnosis as an HTML page")
     diagnose.add_argument("--bundle", type=Path, metavar="DIR", help="write what reproduces the culprit alone")
-    diagnose.set_defaults(command=_diagnose)
-    survey = commands.add_parser("survey", help="export a module to several backends; 1 if one falls")
+    survey = subcommand(commands, "survey", _survey, "export a module to several backends; 1 if one falls")
     survey.add_argument("target", metavar="TARGET", help=TARGET)
     survey.add_argument("--backends", nargs="+", metavar="B", help="doctor lists them (default: all that are here)")
     survey.add_argument("--calls", type=int, default=3, metavar="N", help="of each loaded program (default: 3)")
-    survey.set_defaults(command=_survey)
     for command in (diagnose, survey):
         text = "on while it is exported: names, all or none (default: all for Kokoro, else none)"
         command.add_argument("--patches", nargs="+", metavar="P", help=text)
         command.add_argument("--inputs", type=Path, metavar="NPZ", help="in place of the inputs that TARGET returns")
         text = "axes of open size, of a module of your own"
         command.add_argument("--dynamic", nargs="+", default=[], metavar="NAME:AXIS[:MOST]", help=text)
-        add_json(command)
 
 
 def _diagnose(given: argparse.Namespace) -> int:
@@ -90,7 +81,7 @@ def _diagnose(given: argparse.Namespace) -> int:
         found.save_html(given.html)
     unwritten = _bundled(found, given.bundle) if given.bundle else ""
     text = "\n".join([target.label, *(f"planted: {fault}" for fault in given.fault), str(found)])
-    give(text, lambda: result_record(found, target.label, planted=given.fault), given.json)
+    give_record(text, given.json, lambda: result_record(found, target.label, planted=given.fault))
     if unwritten:
         print(f"kokoro-nb: no bundle was written: {unwritten}", file=sys.stderr)
     return found.exit_status
@@ -101,14 +92,13 @@ def _survey(given: argparse.Namespace) -> int:
     from kokoro_nb.locate.survey import survey
     from kokoro_nb.markup import table
     from kokoro_nb.studies.diagnose import own_module
-    from kokoro_nb.traces.record import headed
 
     chosen = [backend(name) for name in given.backends or BACKENDS]
     chosen = chosen if given.backends else [one for one in chosen if not one.available()]
     target = own_module(given.target, [], _patches(given.patches), given.inputs, given.dynamic)
     found = survey(target.candidate, target.inputs, chosen, given.calls)
     rows, label = [one.as_dict() for one in found], target.label
-    give(f"{label}\n{table(rows).text}", lambda: headed("survey/1", label=label, backends=rows), given.json)
+    give(f"{label}\n{table(rows).text}", given.json, "survey/1", label=label, backends=rows)
     return int(any(one.verdict == "fail" for one in found))
 
 

@@ -5,9 +5,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+from kokoro_nb.commands import give_record, subcommand
 from kokoro_nb.commands.diagnose_command import TARGET
 from kokoro_nb.commands.inspect_process import LIBRARIES, MEMORY, apart
-from kokoro_nb.commands.json_file import add_json, give
 from kokoro_nb.errors import InputError
 from kokoro_nb.storage import read_arrays
 
@@ -22,34 +22,29 @@ exit status: 0 nothing wrong was found, 1 something is wrong, 2 bad input
 
 def add(commands: Any) -> None:
     """Add the subcommand to what `ArgumentParser.add_subparsers` returned."""
-    text, form = "name the wrong nodes of a model file", argparse.RawDescriptionHelpFormatter
-    inspect = commands.add_parser("inspect", help=text, epilog=EPILOG, formatter_class=form)
-    inspect.add_argument("file", metavar="FILE", type=Path, help="an .onnx, .pt2, .pte or .mlpackage file")
-    inspect.add_argument("--inputs", metavar="NPZ", type=Path, help="its inputs by name (default: made from the graph)")
-    inspect.add_argument("--against", metavar="REFERENCE", help=f"what is right: another file, or {TARGET}")
-    inspect.add_argument("--static", action="store_true", help="read the file and run nothing")
-    inspect.add_argument("--budget", metavar="TIME", default="", help="60s, 5m; then what was seen is reported")
-    inspect.add_argument("--out", metavar="DIR", type=Path, help="write the page and the scripts")
+    inspect = subcommand(commands, "inspect", _inspect, "name the wrong nodes of a model file", epilog=EPILOG)
+    option = inspect.add_argument
+    option("file", metavar="FILE", type=Path, help="an .onnx, .pt2, .pte or .mlpackage file")
+    option("--inputs", metavar="NPZ", type=Path, help="its inputs by name (default: made from the graph)")
+    option("--against", metavar="REFERENCE", help=f"what is right: another file, or {TARGET}")
+    option("--static", action="store_true", help="read the file and run nothing")
+    option("--budget", metavar="TIME", default="", help="60s, 5m; then what was seen is reported")
+    option("--out", metavar="DIR", type=Path, help="write the page and the scripts")
     text = "write a float32 .onnx in float16 here, or a quantised one in float, the fewest nodes left as they are"
-    inspect.add_argument("--mend", metavar="FILE", type=Path, help=text)
-    text = "the least level of the mended file's outputs over their error"
-    inspect.add_argument("--level", metavar="DB", type=float, help=text)
+    option("--mend", metavar="FILE", type=Path, help=text)
+    option("--level", metavar="DB", type=float, help="the least level of the mended file's outputs over their error")
     text = "interpreter of an environment with another version of the runtime, in which the file is inspected too"
-    inspect.add_argument("--other-python", metavar="PYTHON", type=Path, help=text)
-    text = f"most that it may take (default: {MEMORY:g} GB)"
-    inspect.add_argument("--memory", metavar="GB", type=float, default=MEMORY, help=text)
-    inspect.add_argument("--worst", metavar="N", type=int, default=0, help="print the N nodes furthest off as well")
-    add_json(inspect)
-    inspect.set_defaults(command=_inspect)
+    option("--other-python", metavar="PYTHON", type=Path, help=text)
+    option("--memory", metavar="GB", type=float, default=MEMORY, help=f"most that it may take (default: {MEMORY:g} GB)")
+    option("--worst", metavar="N", type=int, default=0, help="print the N nodes furthest off as well")
 
 
 def _inspect(arguments: argparse.Namespace) -> int:
     from kokoro_nb.inspection.result_record import result_record
     from kokoro_nb.markup import table
 
-    request = {
-        name: getattr(arguments, name) for name in ("file", "against", "static", "mend", "level", "other_python")
-    }
+    names = ("file", "against", "static", "mend", "level", "other_python")
+    request: dict[str, Any] = {name: getattr(arguments, name) for name in names}
     request["inputs"] = read_arrays(arguments.inputs) if arguments.inputs else None
     request["seconds"] = seconds_of(arguments.budget) if arguments.budget else float("inf")
     request["folder"] = arguments.out
@@ -59,7 +54,7 @@ def _inspect(arguments: argparse.Namespace) -> int:
     text = [str(report)]
     text += [table([judgement.row() for judgement in report.worst(arguments.worst)]).text] if arguments.worst else []
     text += [f"  written to {arguments.out}"] if arguments.out else []
-    give("\n".join(text), lambda: result_record(report), arguments.json)
+    give_record("\n".join(text), arguments.json, lambda: result_record(report))
     return 1 if report.findings else 0
 
 

@@ -1,13 +1,12 @@
 """The process in which `kokoro-nb inspect` looks into a file: one that crashes or hangs its runtime is bad input."""
 
+import multiprocessing
+import os
 import pickle
-import queue
 import re
 import signal
-import subprocess
-import sys
 import tempfile
-import threading
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -39,40 +38,37 @@ def apart(request: dict[str, Any], silence: float = SILENCE, memory: float = MEM
     """
     from tqdm import tqdm
 
+    context = multiprocessing.get_context("spawn")
+    words, speaker = context.Pipe(duplex=False)
+    found: Any = None
+    last = "it was begun"
     with tempfile.TemporaryDirectory() as room:
-        order, answer = Path(room, "request"), Path(room, "answer")
-        order.write_bytes(pickle.dumps(request))
-        command = [sys.executable, "-m", __name__, str(order), str(answer), str(memory), str(request["file"])]
-        words: queue.Queue[str | None] = queue.Queue()
         noise = Path(room, "noise")  # what the runtimes print beside the report
-        with (
-            noise.open("w") as errors,
-            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
-        ):
-            assert process.stdout is not None
-            threading.Thread(target=_listen, args=(process.stdout, words), daemon=True).start()
-            last = "it was begun"
-            try:
-                with tqdm(unit="node", disable=None, leave=False) as bar:
-                    while (line := _next(words, process.pid, silence)) is not None:
-                        last = line
-                        show(bar, line)
-            except queue.Empty:
-                raise InputError(f"{request['file']} hangs: no progress in {silence:.0f} s after {last}.") from None
-            finally:
-                if process.poll() is None and not answer.exists():
-                    process.kill()
-            code = process.wait()
-        if not answer.exists():
+        process = context.Process(
+            target=_serve, args=(speaker, noise, str(request["file"]), pickle.dumps(request), memory)
+        )
+        process.start()
+        speaker.close()
+        try:
+            with tqdm(unit="node", disable=None, leave=False) as bar:
+                while isinstance(found := _next(words, process.pid, silence), str):
+                    last = found
+                    show(bar, last)
+        except TimeoutError:
+            raise InputError(f"{request['file']} hangs: no progress in {silence:.0f} s after {last}.") from None
+        except (EOFError, OSError):
+            process.join()
+            code = process.exitcode or 0
             how = signal.Signals(-code).name if code < 0 else f"exit status {code}"
-            said = noise.read_text(errors="replace").strip().splitlines()[-1:]
-            raise InputError(
-                f"{request['file']} crashes what runs it ({how}) after {last}{': ' if said else ''}{'; '.join(said)}."
-            )
-        result = pickle.loads(answer.read_bytes())
-    if isinstance(result, InputError):
-        raise result
-    return result
+            said = "".join(f": {line}" for line in noise.read_text(errors="replace").strip().splitlines()[-1:])
+            raise InputError(f"{request['file']} crashes what runs it ({how}) after {last}{said}.") from None
+        finally:
+            if found is None or isinstance(found, str):
+                process.kill()
+            process.join()
+    if isinstance(found, InputError):
+        raise found
+    return found
 
 
 def show(bar: Any, line: str) -> None:
@@ -83,32 +79,26 @@ def show(bar: Any, line: str) -> None:
     bar.update(int(counted[1]) - bar.n if counted else 0)
 
 
-def _listen(stream: Any, words: "queue.Queue[str | None]") -> None:
-    for line in stream:
-        words.put(line.strip())
-    words.put(None)
-
-
-def _next(words: "queue.Queue[str | None]", process: int, silence: float) -> str | None:
-    """Return the next word of a process, None after its last one.
+def _next(words: Connection, process: int | None, silence: float) -> Any:
+    """Return the next word of a process, or its answer.
 
     Raises
     ------
-    queue.Empty
+    TimeoutError
         If the process hangs.
+    EOFError
+        If it has ended.
     """
     begun = before = _worked(process)
-    while True:
-        try:
-            return words.get(timeout=silence)
-        except queue.Empty:
-            now = _worked(process)
-            if now - before < IDLE * silence or now - begun > VAIN * silence:
-                raise
-            before = now
+    while not words.poll(silence):
+        now = _worked(process)
+        if now - before < IDLE * silence or now - begun > VAIN * silence:
+            raise TimeoutError
+        before = now
+    return words.recv()
 
 
-def _worked(process: int) -> float:
+def _worked(process: int | None) -> float:
     """Return the seconds of processor time of a process and of what it started; 0 once it is gone."""
     import psutil
 
@@ -119,27 +109,29 @@ def _worked(process: int) -> float:
         return 0.0
 
 
-def _serve(order: Path, answer: Path, memory: float, name: str) -> None:
-    """Answer a request: the process that `apart` starts."""
+def _serve(words: Connection, noise: Path, name: str, order: bytes, memory: float) -> None:
+    """Answer a request: the process that `apart` starts, whose temporary files are removed with those of `noise`."""
     import resource
 
     most = int((memory - LIBRARIES) * 1e9)
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))  # what it allocates; inherited by what it starts
+    os.environ["TMPDIR"] = tempfile.tempdir = str(noise.parent)
+    with noise.open("w") as file:
+        for stream in (1, 2):
+            os.dup2(file.fileno(), stream)
     from kokoro_nb.inspection import inspect
-    from kokoro_nb.storage import atomic
 
     try:
-        request = pickle.loads(order.read_bytes())
+        request = pickle.loads(order)
         request["against"] = _reference(request["against"])
-        result: Any = inspect(**request, tell=lambda text: print(text, flush=True))
+        result: Any = inspect(**request, tell=words.send)
     except InputError as error:
         result = error
     except MemoryError:
         result = InputError(f"{name} needs more than {memory:g} GB of memory; give --memory more.")
     except Exception as error:  # of a library, on another's file: whatever comes is said in a sentence
         result = absent_package(error) or InputError(f"{name} cannot be inspected: {one_line(error)}.")
-    with atomic(answer) as draft:
-        draft.write_bytes(pickle.dumps(result))
+    words.send(result)
 
 
 def _reference(against: str | None) -> Any:
@@ -149,7 +141,3 @@ def _reference(against: str | None) -> Any:
     from kokoro_nb.inspection.named_function import made_by
 
     return made_by(against)[:2]
-
-
-if __name__ == "__main__":
-    _serve(Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3]), sys.argv[4])

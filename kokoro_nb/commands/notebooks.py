@@ -1,17 +1,17 @@
-"""kokoro-nb doctor, run, report, clean, compare: the machine and the notebooks."""
+"""kokoro-nb doctor, run, report, clean, compare, sweep, worker: the machine and the notebooks."""
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
-from kokoro_nb.commands.json_file import add_json, give
+from kokoro_nb.commands import give, subcommand
 from kokoro_nb.errors import InputError
 from kokoro_nb.storage import atomic
-from kokoro_nb.traces.record import headed
 
 if TYPE_CHECKING:
     from kokoro_nb.reporting.execute import NotebookResult
@@ -19,44 +19,41 @@ if TYPE_CHECKING:
 
 def add(commands: Any) -> None:
     """Add the subcommands to what `ArgumentParser.add_subparsers` returned."""
-    doctor = commands.add_parser("doctor", help="versions, backends and weights on this machine")
-    add_json(doctor)
-    doctor.set_defaults(command=_doctor)
-
-    run = commands.add_parser("run", help="execute notebooks; what passed and is unchanged is kept")
-    run.set_defaults(command=_run)
-    report = commands.add_parser("report", help="execute notebooks and write the HTML report")
+    subcommand(commands, "doctor", _doctor, "versions, backends and weights on this machine")
+    run = subcommand(commands, "run", _run, "execute notebooks; what passed and is unchanged is kept", record=False)
+    report = subcommand(commands, "report", _report, "execute notebooks and write the HTML report", record=False)
     report.add_argument("--render-only", action="store_true", help="write the report of what has been run already")
     report.add_argument("--zip", action="store_true", help="write report.zip as well, one file to send")
-    report.set_defaults(command=_report)
     for command in (run, report):
-        text = "numbers, names or paths; all of the project by default"
-        command.add_argument("notebooks", nargs="*", metavar="NN", help=text)
+        option = command.add_argument
+        option("notebooks", nargs="*", metavar="NN", help="numbers, names or paths; all of the project by default")
         text = "set a parameter in every notebook that has it; lists as in YAML: -p backends '[eager, onnxruntime]'"
-        about: Any = {"nargs": 2, "action": "append", "default": [], "metavar": ("NAME", "VALUE"), "help": text}
-        command.add_argument("-p", dest="parameters", **about)
-        command.add_argument("--jobs", type=int, default=1, metavar="N", help="notebooks at once (default: 1)")
-        text = "where results go (default: outputs/ of the project, or here)"
-        command.add_argument("--out", type=Path, metavar="DIR", help=text)
-        command.add_argument("--timeout", type=float, metavar="S", help="stop a notebook after so many seconds")
-        command.add_argument("--memory", type=float, metavar="GB", help="stop a notebook that takes more memory")
-        command.add_argument("--fresh", action="store_true", help="execute again what passed and has not changed")
-
-    clean = commands.add_parser("clean", help="remove the exports that are saved in the cache")
-    clean.set_defaults(command=_clean)
-
-    compare = commands.add_parser("compare", help="what changed between two runs or records")
+        option("-p", dest="parameters", nargs=2, action="append", default=[], metavar=("NAME", "VALUE"), help=text)
+        option("--jobs", type=int, default=1, metavar="N", help="notebooks at once (default: 1)")
+        option("--out", type=Path, metavar="DIR", help="where results go (default: outputs/ of the project, or here)")
+        option("--timeout", type=float, metavar="S", help="stop a notebook after so many seconds")
+        option("--memory", type=float, metavar="GB", help="stop a notebook that takes more memory")
+        option("--fresh", action="store_true", help="execute again what passed and has not changed")
+    subcommand(commands, "clean", _clean, "remove the exports that are saved in the cache", record=False)
+    compare = subcommand(commands, "compare", _compare, "what changed between two runs or records")
     compare.add_argument("before", type=Path, metavar="A", help="folder of runs, or a .json of diagnose or inspect")
     compare.add_argument("after", type=Path, metavar="B", help="the other one")
-    add_json(compare)
-    compare.set_defaults(command=_compare)
+    sweep = subcommand(commands, "sweep", _sweep, "execute a notebook over a grid of parameters", record=False)
+    sweep.add_argument("spec", type=Path, metavar="FILE", help="TOML: notebook, [grid], [fixed], [requires] ...")
+    where = sweep.add_mutually_exclusive_group()
+    where.add_argument("--workers", type=int, default=2, metavar="N", help="processes of this machine (default: 2)")
+    where.add_argument("--scheduler", metavar="ADDR", help="a Dask scheduler's address instead: tcp://host:8786")
+    text = "its folder (default: outputs/sweeps/<name> of the project, or here)"
+    sweep.add_argument("--out", type=Path, metavar="DIR", help=text)
+    worker = subcommand(commands, "worker", _worker, "be one worker of a sweep's scheduler", record=False)
+    worker.add_argument("--scheduler", required=True, metavar="ADDR", help="its address: tcp://host:8786")
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
     from kokoro_nb.reporting.versions import describe, doctor
 
     found = doctor()
-    give(describe(found), lambda: headed("doctor/1", **found), arguments.json)
+    give(describe(found), arguments.json, "doctor/1", **found)
     return 0
 
 
@@ -68,7 +65,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    from kokoro_nb.reporting.report_files import Report
+    from kokoro_nb.reporting.html import Report
     from kokoro_nb.reporting.runs import read_runs
     from kokoro_nb.reporting.selection import find_notebooks, notebook_names
 
@@ -111,7 +108,7 @@ def _compare(arguments: argparse.Namespace) -> int:
         raise InputError("Two folders of runs or two .json files of records are compared; give these.")
     found = compare(arguments.before, arguments.after)
     about = {"settings": found.settings, "count": found.count(), "changes": [one.as_dict() for one in found.changes]}
-    give(found, lambda: headed("comparison/1", **about, blame=getattr(found, "blame", "")), arguments.json)
+    give(found, arguments.json, "comparison/1", **about, blame=getattr(found, "blame", ""))
     return int(found.regressed)
 
 
@@ -119,7 +116,7 @@ def _execute(
     arguments: argparse.Namespace, out: Path, on_change: Callable[[], object] = lambda: None
 ) -> "list[NotebookResult]":
     from kokoro_nb.reporting.execute import run_notebooks
-    from kokoro_nb.reporting.run_outcome import Limits
+    from kokoro_nb.reporting.one_notebook import Limits
     from kokoro_nb.reporting.selection import find_notebooks, parse_value
 
     parameters: dict[str, Any] = {name: parse_value(value) for name, value in arguments.parameters}
@@ -134,3 +131,25 @@ def _out(arguments: argparse.Namespace) -> Path:
     from kokoro_nb.reporting.versions import outputs_folder
 
     return (arguments.out or outputs_folder()).resolve()
+
+
+def _sweep(arguments: argparse.Namespace) -> int:
+    from kokoro_nb.reporting.sweep import TABLE, run_sweep
+    from kokoro_nb.reporting.sweep_grid import read_spec
+    from kokoro_nb.reporting.versions import outputs_folder
+
+    spec = read_spec(arguments.spec)
+    out = (arguments.out or outputs_folder() / "sweeps" / spec.name).resolve()
+    results = run_sweep(spec, out, arguments.workers, arguments.scheduler)
+    counts = Counter("unchanged" if result.unchanged else result.run.status for result in results)
+    print(f"{len(results)} cells: {', '.join(f'{count} {status}' for status, count in counts.items())}")
+    print(f"Table: {out / TABLE}")
+    print(f"Report: {out / 'report' / 'index.html'}")
+    return int(any(status not in ("passed", "skipped", "unchanged") for status in counts))
+
+
+def _worker(arguments: argparse.Namespace) -> int:
+    from kokoro_nb.reporting.sweep import run_worker
+
+    run_worker(arguments.scheduler)
+    return 0

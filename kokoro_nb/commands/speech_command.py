@@ -1,10 +1,11 @@
-"""kokoro-nb deliver, say, transcribe: folders that programs speak with, speech out of two stages, and what is heard."""
+"""kokoro-nb deliver, say, transcribe, probe, check-delivery: folders that programs speak with, and what is heard."""
 
 import argparse
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kokoro_nb.commands import add_model, subcommand
 from kokoro_nb.errors import InputError
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 def add(commands: Any) -> None:
     """Add the subcommands to what `ArgumentParser.add_subparsers` returned."""
-    deliver = commands.add_parser("deliver", help="write a folder that a program loads and speaks")
+    deliver = subcommand(commands, "deliver", _deliver, "write a folder that a program loads and speaks", record=False)
     deliver.add_argument("folder", type=Path, help="absent or empty")
     text = (
         "kokoro-onnx, kokoro-onnx==0.5, sherpa-onnx, sherpa-onnx==1, kokoro.js, react-native-executorch, "
@@ -27,31 +28,39 @@ def add(commands: Any) -> None:
     deliver.add_argument("--noise", help="bank: in the file, repeatable; drawn: at each call (default: bank)")
     deliver.add_argument("--words", type=Path, metavar="FILE", help="a text whose words the lexicon has")
     deliver.add_argument("--force", action="store_true", help="replace what is in the folder, whole")
-    deliver.set_defaults(command=_deliver)
-    say = commands.add_parser("say", help="speak a text with two exported stages alone")
+    say = subcommand(commands, "say", _say, "speak a text with two exported stages alone", record=False)
     say.add_argument("text", help="American English, of any length")
     say.add_argument("--speed", type=float, default=1.0, help="2 is twice as fast (default: 1)")
     say.add_argument("--folder", type=Path, metavar="DIR", help="deliver there, not in the cache")
     say.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="the WAV file, 32-bit float")
-    say.set_defaults(command=_say)
     for command in (deliver, say):
         command.add_argument("--backend", default="onnxruntime", metavar="B", help="writes files and runs here")
         command.add_argument("--host", default="onnxruntime", metavar="B", help="runs what precedes the decoder")
         command.add_argument("--at-har", action="store_true", help="run the harmonic source on the host too")
         command.add_argument("--fast", action="store_true", help="on XNNPACK: a faster decoder")
-        command.add_argument("--weights", default="mini", metavar="W", help="as in the notebooks (default: mini)")
+        add_model(command, "mini")
         command.add_argument("--voice", default="", metavar="V", help="of the weights (default: their first)")
-        command.add_argument("--seed", type=int, default=0, help="of random weights and of the noise (default: 0)")
         command.add_argument("--g2p", default="espeak", help="espeak, or misaki where its spaCy model is installed")
         command.add_argument("--tokens", type=int, metavar="N", help="room of the first stage (default: 256)")
         command.add_argument("--seconds", type=float, nargs="+", metavar="S", help="buckets (default: 3 10 45)")
         text = "in place of --tokens and buckets: on onnxruntime, and the decoder on executorch-xnnpack up to the "
         text += "longest of --seconds; theirs without --tokens and --seconds"
         command.add_argument("--any-length", action="store_true", help=text)
-    transcribe = commands.add_parser("transcribe", help="write down what Whisper hears in a WAV file")
+    text = "write down what Whisper hears in a WAV file"
+    transcribe = subcommand(commands, "transcribe", _transcribe, text, record=False)
     transcribe.add_argument("file", type=Path, help="one channel")
     transcribe.add_argument("--model", default="mini", metavar="M", help="mini, a name of whisper's, or a checkpoint")
-    transcribe.set_defaults(command=_transcribe)
+    probe = subcommand(commands, "probe", _probe, "find out what a program feeds to its model", record=False)
+    probe.add_argument("client", help="as after `deliver --for`; any program with the same layout can be probed")
+    probe.add_argument("folder", type=Path, nargs="?", help="write the probe delivery here; absent or empty")
+    probe.add_argument("--read", type=Path, metavar="WAV", help="read what the program made of the probe")
+    probe.add_argument("--ids", type=int, nargs="+", default=[], metavar="ID", help="what it was to feed, with pads")
+    probe.add_argument("--speed", type=float, default=0.0, help="what it was to feed")
+    probe.add_argument("--force", action="store_true", help="replace what is in the folder, whole")
+    text = "compare a folder with what a program expects"
+    check = subcommand(commands, "check-delivery", _check, text, record=False)
+    check.add_argument("folder", type=Path, help="in the program's layout, whoever made it")
+    check.add_argument("--for", dest="client", required=True, metavar="CLIENT", help="as after `deliver --for`")
 
 
 def _delivery(arguments: argparse.Namespace) -> "tuple[Kokoro, Delivery]":
@@ -141,3 +150,37 @@ def _transcribe(arguments: argparse.Namespace) -> int:
     for doubt in doubts(heard):
         print(f"not to be believed: {doubt}")
     return int(bool(doubts(heard)))
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from kokoro_nb.delivery.clients.delivery_check import check_delivery
+
+    check = check_delivery(arguments.folder, arguments.client)
+    for deviation in check.deviations:
+        print(f"deviation: {deviation}")
+    for note in check.notes:
+        print(f"note: {note}")
+    print(f"{arguments.folder}: {len(check.deviations)} deviations from the contract of {check.client}")
+    if check.deviations:
+        print(f"Deliver it again: kokoro-nb deliver FOLDER --for {arguments.client}")
+    return int(bool(check.deviations))
+
+
+def _probe(arguments: argparse.Namespace) -> int:
+    from kokoro_nb.delivery.clients.probe import compare_reading, read_probe, write_probe
+    from kokoro_nb.listening.waveform import read_wav
+
+    if bool(arguments.folder) == bool(arguments.read):
+        raise InputError("Give either a folder for the probe delivery, or --read with a WAV file made from it.")
+    if arguments.folder:
+        rules = write_probe(arguments.client, arguments.folder, force=arguments.force)
+        print(f"{arguments.folder}: a probe for {rules.label}. Have it speak with {rules.raw}, save the audio as WAV,")
+        print(f"and read it: kokoro-nb probe {arguments.client} --read FILE.wav")
+        return 0
+    reading = read_probe(*read_wav(arguments.read))
+    deviations = compare_reading(reading, arguments.client, tuple(arguments.ids), arguments.speed)
+    for row in reading.table():
+        print(f"{row['what']:>10}  {row['as fed']}")
+    for sentence in deviations:
+        print(f"deviation: {sentence}")
+    return int(bool(deviations))

@@ -21,9 +21,7 @@ ELEMENTS = (
     "h5 h6 hr i img ins kbd li mark ol p pre s samp small span strong sub summary sup table tbody td tfoot th thead tr "
     "u ul var"
 )
-ATTRIBUTES = "abbr alt aria-label class colspan controls data-label height open preload rowspan scope start title width"
-TAGS = frozenset(ELEMENTS.split())
-PLAIN = frozenset(ATTRIBUTES.split())
+PLAIN = "abbr alt aria-label class colspan controls data-label height open preload rowspan scope start title width"
 SOUND = re.compile(r"data:audio/[\w.+-]+;base64,[A-Za-z0-9+/=\s]*")
 IMAGE = re.compile(r"data:image/(png|jpeg|gif|webp|svg\+xml);base64,[A-Za-z0-9+/=\s]*")
 LINK = re.compile(r"(#|https?://|mailto:).*", re.DOTALL)
@@ -32,8 +30,11 @@ DATA = dict.fromkeys(
     ("data-block", "data-gain", "data-hop", "data-peak", "data-rate", "data-samples"),
     re.compile(r"\d{1,12}(\.\d{1,12})?(e[+-]\d{1,3})?"),
 ) | {"data-values": re.compile(r"[A-Za-z0-9+/]*={0,2}")}
+CHECKED = {"href": LINK, "id": re.compile(r"section-[\w-]+"), "tabindex": re.compile("0"), **DATA}
+"""What attributes have to be; a place in the order of focus that others made is none."""
+ATTRIBUTES = {"*": {*PLAIN.split(), "tabindex"}, "a": {"href"}, "audio": {"src"}, "img": {"src"}}
+ATTRIBUTES |= {"figure": {*DATA}, "p": {*DATA}, **{f"h{level}": {"id"} for level in range(1, 7)}}
 QUESTION = re.compile(r"^\*\*([^*]+\?)\*\*$", re.MULTILINE)
-ANCHOR = re.compile(r"section-[\w-]+")
 
 
 @dataclass
@@ -225,9 +226,9 @@ def sanitise(html: str) -> str:
 
     return nh3.clean(
         html,
-        tags=TAGS,
+        tags={*ELEMENTS.split()},
         clean_content_tags={"script", "style", "template", "noscript", "iframe", "object"},  # their text is no text
-        attributes={"*": {*PLAIN, *DATA, "href", "id", "src", "tabindex"}},
+        attributes=ATTRIBUTES,
         attribute_filter=_allowed,
         link_rel=None,
         url_schemes={"http", "https", "mailto", "data"},
@@ -235,15 +236,5 @@ def sanitise(html: str) -> str:
 
 
 def _allowed(tag: str, name: str, value: str) -> str | None:
-    if name == "src":
-        pattern = {"audio": SOUND, "img": IMAGE}.get(tag)
-        allowed = pattern is not None and pattern.fullmatch(value) is not None
-    elif name == "href":
-        allowed = tag == "a" and LINK.fullmatch(value) is not None
-    elif name == "id":
-        allowed = re.fullmatch("h[1-6]", tag) is not None and ANCHOR.fullmatch(value) is not None
-    elif name in DATA:
-        allowed = tag in ("figure", "p") and DATA[name].fullmatch(value) is not None
-    else:  # a place in the order of focus that others made is none
-        allowed = name in PLAIN or (name == "tabindex" and value == "0")
-    return value if allowed else None
+    pattern = {"audio": SOUND, "img": IMAGE}[tag] if name == "src" else CHECKED.get(name)
+    return value if pattern is None or pattern.fullmatch(value) else None

@@ -76,13 +76,8 @@ class CheckLog:
             failure = f"measured {number(value)} {unit}".rstrip() + f", required {op} {number(limit)} {unit}".rstrip()
             failure += f"; {unknown}" if unknown else ""
         verdict: Verdict = "pass" if not failure else "unknown" if unknown else "fail"
-        return self._checked(
-            Finding(
-                *(kind, verdict, statement, self.weights, backend, value, limit, unit, tap, failure),
-                evidence=tuple(evidence),
-                relation=op,
-            )
-        )
+        about = (kind, verdict, statement, self.weights, backend, value, limit, unit, tap, failure, tuple(evidence), op)
+        return self._checked(Finding(*about))
 
     def claim(
         self,

@@ -21,7 +21,6 @@ from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.markup import Fragment, table
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.reporting import figures
-from kokoro_nb.reporting.charts import heat_map
 from kokoro_nb.reporting.explorer import explore
 from kokoro_nb.reporting.style import CANDIDATES, FAULT, NAN_MARK, REFERENCE, legend_above, new_figure
 from kokoro_nb.traces.trace import Trace
@@ -64,7 +63,8 @@ def drawn_together(first: Any, results: Any, label: str, caption: str) -> Any:
 def _rows(first: Any, results: Any, label: str, caption: str) -> Any:
     if isinstance(results, Sequence):
         return table([_row(result) for result in results], caption)
-    return heat_map({name: {column: row[column] for column in first} for name, row in results.items()}, caption, label)
+    cells = {name: {column: row[column] for column in first} for name, row in results.items()}
+    return figures.heat_map(cells, caption, label)
 
 
 @drawn_together.register
@@ -127,10 +127,8 @@ def _profiles(first: Investigation, results: Any, label: str, caption: str) -> A
     """Draw the local errors of all; the order is that of the program that was right."""
     named = results if isinstance(results, Mapping) else {one.backend: one for one in results}
     errors = {name: one.errors for name, one in named.items()}
-    operators = first.reference.requested or tuple(tap.operator for tap in first.reference.taps)
-    return local_error_profile(
-        errors, [one.name for one in operators], caption or "Error of each operator by itself", label
-    )
+    names = [one.name for one in first.reference.requested or first.reference.taps]
+    return local_error_profile(errors, names, caption or "Error of each operator by itself", label)
 
 
 def _diagnosis(found: Diagnosis) -> dict[str, Any]:

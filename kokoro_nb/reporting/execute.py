@@ -1,31 +1,22 @@
 """Run notebooks side by side with a bar of progress: what has not changed is kept, and a stop loses nothing."""
 
-import json
 import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from threading import current_thread, main_thread
 from typing import Any
 
-from kokoro_nb.errors import InputError, Terminated
+from kokoro_nb.errors import InputError, Terminated, signals_handled
 from kokoro_nb.reporting.fragments import size_text
 from kokoro_nb.reporting.needs import NOTEBOOK, exports_since, require_memory, trim_exports
-from kokoro_nb.reporting.one_notebook import RESERVE, Job, execute, hush
-from kokoro_nb.reporting.run_outcome import NONE, Limits, RunOutcome, Status, outcome
-from kokoro_nb.reporting.runs import FILE, RunRecord, content_key, now, read_run_or_damage, reusable, write_run
-from kokoro_nb.reporting.selection import (
-    assign_parameters,
-    declared_parameters,
-    find_notebooks,
-    read_notebook,
-    require_kinds,
-)
+from kokoro_nb.reporting.one_notebook import NONE, RESERVE, Job, Limits, execute, hush
+from kokoro_nb.reporting.runs import FILE, RunOutcome, RunRecord, content_key, read_run_or_damage, reusable, write_run
+from kokoro_nb.reporting.selection import assign_parameters, find_notebooks, read_notebook, require_kinds
 from kokoro_nb.reporting.versions import project_folder
 from kokoro_nb.storage import atomic, clear_drafts, locked, require_own
 
@@ -42,25 +33,23 @@ class Progress:
     def __init__(self, notebooks: int) -> None:
         from tqdm import tqdm
 
-        self._cells: dict[str, int] = {}
         self._at: dict[str, str] = {}
         style = "{desc} {bar} {n_fmt}/{total_fmt} {elapsed}{postfix}"
         self._bar = tqdm(total=notebooks, desc="all notebooks", bar_format=style, leave=False, disable=None)
 
     def begin(self, name: str, cells: int) -> None:
         """Show that the notebook `name` of so many cells has begun."""
-        self._cells[name] = cells
         if self._bar.disable:
             self.say(f"{name}: running, {cells} cells")
 
-    def cell(self, name: str, index: int) -> None:
+    def cell(self, name: str, index: int, cells: int) -> None:
         """Show that the cell at `index` has begun, so that those before it are done."""
-        self._at[name] = f"{index}/{self._cells[name]}"
+        self._at[name] = f"{index}/{cells}"
 
-    def end(self, name: str, outcome: str) -> None:
-        """Show that the notebook is done, with its outcome in words."""
-        self._at.pop(name, None)
-        self.say(f"{name}: {outcome}")
+    def end(self, result: "NotebookResult") -> None:
+        """Show that a notebook is done, and how it ended."""
+        self._at.pop(result.run.notebook, None)
+        self.say(f"{result.run.notebook}: {result}")
         self._bar.update()
 
     def refresh(self) -> None:
@@ -87,7 +76,7 @@ class NotebookResult:
     """The result of one notebook: its record, and whether that of an earlier execution was kept."""
 
     run: RunRecord
-    unchanged: bool
+    unchanged: bool = False
 
     def __str__(self) -> str:
         if self.unchanged:
@@ -147,8 +136,7 @@ def run_notebooks(
     paths = find_notebooks(selection, folder)
     places = {path.stem: _own_place(path.resolve().parent, folder) for path in paths}
     notebooks = {path.stem: read_notebook(path) for path in paths}
-    declared = {name: declared_parameters(notebook) for name, notebook in notebooks.items()}
-    given = assign_parameters(declared, parameters)
+    given = assign_parameters(notebooks, parameters)
     for name, notebook in notebooks.items():
         require_kinds(notebook, given[name], name)
     root = Path(out_dir).resolve()
@@ -158,26 +146,23 @@ def run_notebooks(
             name, source = path.stem, str(path.resolve()) if places[path.stem] else ""
             clear_drafts(root / name)
             key = content_key(notebooks[name], given[name])
-            runs[name] = RunRecord(name, "running", key, given[name], now(), source=source)
+            runs[name] = RunRecord(name, "running", key, given[name], source=source)
             if not fresh and (kept := reusable(root / name, key)) is not None:
                 outcomes[name] = NotebookResult(kept, True)
         waiting = sorted(runs.keys() - outcomes.keys(), key=lambda name: _rank(root / name))
         if waiting:
             there = require_memory("a notebook", str(parameters.get("weights", "mini")), NOTEBOOK, "-p weights mini")
-            jobs = there if there < jobs else jobs
-        threads = max(1, (os.cpu_count() or 1) // jobs) if jobs > 1 else None
+            jobs = min(there, jobs)
         progress, work = Progress(len(runs)), []
         try:
-            for name, result in outcomes.items():
-                progress.end(name, str(result))
+            for result in outcomes.values():
+                progress.end(result)
             for name in waiting:
-                passed = {**given[name], **({"out_dir": str(root / name)} if "out_dir" in declared[name] else {})}
                 require_own(root / name, FILE, "a run", "--out")
-                source = json.dumps(notebooks[name])
-                work.append(Job(runs[name], source, root / name, passed, threads, limits, places[name]))
+                work.append(Job(runs[name], notebooks[name], root / name, threads(jobs), limits, places[name]))
             on_change()
             for run in _run_all(work, jobs, progress, on_change):
-                outcomes[run.notebook] = NotebookResult(run, False)
+                outcomes[run.notebook] = NotebookResult(run)
             if waiting:
                 progress.say(f"New in the cache since the run began: {exports_since(begun)} exports.")
             if removed := trim_exports():
@@ -185,6 +170,11 @@ def run_notebooks(
         finally:
             progress.close()
     return [outcomes[name] for name in notebooks]
+
+
+def threads(jobs: int) -> int | None:
+    """Return how many threads each of so many notebooks may use; None for as many as it likes, where it is one."""
+    return max(1, (os.cpu_count() or 1) // jobs) if jobs > 1 else None
 
 
 def _own_place(place: Path, folder: str | Path | None) -> Path | None:
@@ -208,9 +198,9 @@ def _run_all(jobs: Sequence[Job], at_once: int, progress: Progress, on_change: C
     stops: list[RunOutcome] = []
 
     def work(job: Job) -> RunRecord:
-        name = job.run.notebook
-        progress.begin(name, len(json.loads(job.source)["cells"]) + bool(job.parameters))
-        return execute(_begun(job), lambda cell: progress.cell(name, cell), lambda: stops[0] if stops else None)
+        name, cells = job.run.notebook, len(job.source.cells) + bool(job.parameters)
+        progress.begin(name, cells)
+        return execute(_begun(job), lambda cell: progress.cell(name, cell, cells), lambda: stops[0] if stops else None)
 
     pool = ThreadPoolExecutor(at_once)  # papermill waits in each for a kernel, which is a process
     done: list[RunRecord] = []
@@ -221,38 +211,23 @@ def _run_all(jobs: Sequence[Job], at_once: int, progress: Progress, on_change: C
             progress.refresh()
             for run in (each.result() for each in ended):
                 done.append(run)
-                progress.end(run.notebook, str(NotebookResult(run, False)))
+                progress.end(NotebookResult(run))
                 with suppress(InputError):  # no room for a page now: the notebooks go on
                     on_change()
     except BaseException as error:
-        ctrl_c = isinstance(error, KeyboardInterrupt)
-        status: Status = "terminated" if isinstance(error, Terminated) else "interrupted" if ctrl_c else "abandoned"
-        stops.append(outcome(status))
+        ctrl_c = RunOutcome("interrupted" if isinstance(error, KeyboardInterrupt) else "abandoned")
+        stops.append(RunOutcome("terminated") if isinstance(error, Terminated) else ctrl_c)
         raise
     finally:
-        with _deaf():
+        with signals_handled(_STOPS, signal.SIG_IGN):  # an impatient second Ctrl-C would leave kernels behind
             pool.shutdown(cancel_futures=True)
     return done
 
 
 def _begun(job: Job) -> Job:
-    job = replace(job, run=replace(job.run, started=now()))
+    job = replace(job, run=job.run.begun())
     with atomic(job.folder) as draft:  # takes the place of an earlier execution, whole
         draft.mkdir()
         (draft / RESERVE).write_bytes(os.urandom(RESERVED))
         write_run(draft, job.run)
     return job
-
-
-@contextmanager
-def _deaf() -> Iterator[None]:
-    """Let nothing interrupt what comes: an impatient second Ctrl-C would leave kernels behind."""
-    if current_thread() is not main_thread():  # where no signal is handled
-        yield
-        return
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in _STOPS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -1,15 +1,15 @@
-"""The pages of the report: HTML of one notebook that needs nothing else and loads nothing, and of all verdicts."""
+"""The report: a page for each notebook that needs nothing else and loads nothing, and an index of all verdicts."""
 
 import base64
 import io
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import quote
 
 from kokoro_nb.errors import InputError
@@ -17,17 +17,16 @@ from kokoro_nb.findings import Finding, read_findings
 from kokoro_nb.markup import ORDER, resource, table
 from kokoro_nb.reporting.cells import Body, render_cells
 from kokoro_nb.reporting.fragments import WORDS, board, checks, overall, rendered, tally
-from kokoro_nb.reporting.run_outcome import AGAIN
-from kokoro_nb.reporting.runs import RunRecord, changed_files, now
+from kokoro_nb.reporting.runs import AGAIN, Pending, RunRecord, changed_files, now, read_runs
 from kokoro_nb.reporting.selection import read_notebook
 from kokoro_nb.reporting.side_by_side import MARK, player_script
 from kokoro_nb.reporting.versions import commit, versions
 from kokoro_nb.reporting.wrong_export import card, symptom
+from kokoro_nb.storage import write_text
 
 # of what ended otherwise the status is the word itself
 STATES = {"passed": "completed", "checks failed": "completed", "failed": "stopped"}
-PENDING = ("waiting", "running")
-NO_END = (*PENDING, "damaged", "removed", "skipped")  # how the execution itself ended is another matter
+NO_END = (*get_args(Pending), "damaged", "removed", "skipped")  # how the execution itself ended is another matter
 THUMBNAIL = (320, 200)  # pixels
 GROUPS = {
     "Start here": "00",
@@ -58,18 +57,45 @@ class WrongExport:
 
 @dataclass(frozen=True)
 class Page:
-    """One notebook as it is reported: its run, its findings and the facts recorded with them, its cells, its cards."""
+    """One notebook as it is reported.
+
+    Attributes
+    ----------
+    run : RunRecord
+        How it was executed.
+    folder : Path
+        What that left.
+    findings : tuple of Finding
+        Its findings.
+    about : mapping
+        Facts that were recorded with them.
+    body : Body
+        Its cells.
+    wrong : tuple of WrongExport
+        Its cards.
+    """
 
     run: RunRecord
-    findings: tuple[Finding, ...]
-    about: Mapping[str, Any]
-    body: Body
+    folder: Path
+    findings: tuple[Finding, ...] = ()
+    about: Mapping[str, Any] = field(default_factory=dict)
+    body: Body = field(default_factory=Body)
     wrong: tuple[WrongExport, ...] = ()
-    picture: bytes = b""
+
+    @cached_property
+    def picture(self) -> bytes:
+        """The picture of the answer, else the first figure, as PNG; empty where the run did not write it."""
+        figures = self.about.get("figures")
+        first = figures[0].get("path") if isinstance(figures, list) and figures and isinstance(figures[0], dict) else ""
+        name = self.answer["picture"] or str(first or "")
+        if name not in self.run.files or changed_files(self.folder, self.run, (name,)):
+            return b""
+        found = (self.folder / name).read_bytes()
+        return found if found.startswith(b"\x89PNG") else b""
 
     @property
     def lead(self) -> str:
-        """The picture as PNG in base64."""
+        """The picture in base64."""
         return _encoded(self.picture)
 
     @property
@@ -100,7 +126,7 @@ class Page:
     @property
     def pending(self) -> bool:
         """Whether its run has not ended."""
-        return self.run.status in PENDING
+        return self.run.status in get_args(Pending)
 
     @property
     def written(self) -> bool:
@@ -120,14 +146,10 @@ class Page:
         return self.run.status if self.pending else overall(self.findings, completed=self.run.status == "passed")
 
     @property
-    def answer(self) -> str:
-        """The answer to its question; empty where it gave none."""
-        return str(_answer(self.about).get("text", ""))
-
-    @property
-    def alt(self) -> str:
-        """What its picture shows, in words."""
-        return str(_answer(self.about).get("alt") or "The first figure of the notebook")
+    def answer(self) -> dict[str, str]:
+        """The answer to its question, ``text``, its ``picture``, and what that shows (``alt``); "" of what it lacks."""
+        found = self.about.get("answer")
+        return {key: str((isinstance(found, Mapping) and found.get(key)) or "") for key in ("text", "picture", "alt")}
 
     @cached_property
     def thumbnail(self) -> str:
@@ -156,46 +178,26 @@ class Page:
         return str(self.about.get("weights", "not recorded"))
 
 
-def _answer(about: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = about.get("answer")
-    return found if isinstance(found, Mapping) else {}
-
-
-def _picture(about: Mapping[str, Any], folder: Path, run: RunRecord) -> bytes:
-    """Return the picture of the answer, else the first figure; nothing where the run did not write it."""
-    figures = about.get("figures")
-    first = figures[0].get("path") if isinstance(figures, list) and figures and isinstance(figures[0], dict) else ""
-    name = str(_answer(about).get("picture") or first or "")
-    if name not in run.files or changed_files(folder, run, (name,)):
-        return b""
-    found = (folder / name).read_bytes()
-    return found if found.startswith(b"\x89PNG") else b""
-
-
 def read_page(run: RunRecord, folder: Path, out_dir: Path) -> Page:
     """Read what `run` left in `folder`; what is no longer as it left it, or may be half-written, is not opened.
 
     Pages in `out_dir` link to what reproduces a fault.
     """
     spoilt = changed_files(folder, run, ("findings.json", f"{run.notebook}.ipynb"))
-    findings: tuple[Finding, ...] = ()
-    about: Mapping[str, Any] = {}
-    body = Body()
-    wrong: tuple[WrongExport, ...] = ()
-    picture = b""
+    page = Page(run, folder)
     try:
         if (folder / "findings.json").is_file() and "findings.json" not in spoilt:
             findings, about = read_findings(folder / "findings.json")
-            wrong = wrong_exports(findings, run.notebook, folder, out_dir)
-            picture = _picture(about, folder, run)
+            page = replace(page, findings=findings, about=about)
+            page = replace(page, wrong=wrong_exports(findings, run.notebook, folder, out_dir))
         if run.executed and run.executed not in spoilt:
-            body = read_body(folder / run.executed, run.error)
+            page = replace(page, body=read_body(folder / run.executed, run.error))
     except InputError as error:
         spoilt.append(str(error).removesuffix("."))
     if spoilt and run.status in ("passed", "checks failed"):
         reason = f"Its results were changed or damaged since; {AGAIN}."
-        run = replace(run, status="damaged", reason=reason, error="; ".join(spoilt))
-    return Page(run, findings, about, body, wrong, picture)
+        page = replace(page, run=replace(run, status="damaged", reason=reason, error="; ".join(spoilt)))
+    return page
 
 
 def wrong_exports(findings: Sequence[Finding], notebook: str, folder: Path, out_dir: Path) -> tuple[WrongExport, ...]:
@@ -252,24 +254,14 @@ def render_index(pages: Sequence[Page], sizes: Mapping[str, int]) -> str:
     every = [finding for page in counted for finding in page.findings]
     pending = [page.name for page in pages if page.pending]
     verdict = overall(every, all(page.run.status in ("passed", "skipped") for page in counted if not page.pending))
-    return _render(
-        "index.html.j2",
-        pages=pages,
-        groups=_groups(pages),
-        sizes=sizes,
-        total=sum(sizes.values()),
-        verdict="running" if pending and verdict != "fail" else verdict,
-        tally=tally(every),
-        backends=table([*_by_backend(counted)]).html,
-        wrong=_first_cards([one for page in counted for one in page.wrong]),
-        stopped=[page for page in pages if not page.completed and page.run.status not in (*PENDING, "skipped")],
-        pending=pending,
-        labels=list(dict.fromkeys(page.weights for page in pages if not page.pending)),
-        made=now(),
-        versions=versions(),
-        commit=commit(),
-        script="",
-    )
+    verdict = "running" if pending and verdict != "fail" else verdict
+    given: dict[str, Any] = {"pages": pages, "groups": _groups(pages), "sizes": sizes, "total": sum(sizes.values())}
+    given |= {"verdict": verdict, "tally": tally(every), "backends": table([*_by_backend(counted)]).html}
+    given["wrong"] = _first_cards([one for page in counted for one in page.wrong])
+    given["stopped"] = [one for one in pages if not (one.completed or one.pending or one.run.status == "skipped")]
+    given["labels"] = list(dict.fromkeys(page.weights for page in pages if not page.pending))
+    given |= {"pending": pending, "made": now(), "versions": versions(), "commit": commit()}
+    return _render("index.html.j2", script="", **given)
 
 
 def _by_backend(pages: Sequence[Page]) -> Iterator[dict[str, Any]]:
@@ -308,3 +300,86 @@ def _render(template: str, script: str, style: str = "", **values: Any) -> str:
 
 def _encoded(data: bytes) -> str:
     return base64.b64encode(data).decode()
+
+
+class Report:
+    """A report that is written while its notebooks run: the index at once, and each page when its run has changed.
+
+    Parameters
+    ----------
+    run_dir : Path
+        The folder with a folder per notebook, as `run_notebooks` leaves it.
+    out_dir : Path
+        Where ``<name>.html`` and ``index.html`` are written, each whole or not at all. Pages of an earlier report for
+        which there is no run any more are removed.
+    notebooks : collection of str, optional
+        Names of those that there are: what was run under another one is shown, and counts for nothing.
+    awaited : collection of str, optional
+        Names of the notebooks that are going to be run.
+    titles : mapping, optional
+        Titles of pages by the names of their folders; the first heading of its notebook by default.
+    """
+
+    def __init__(
+        self,
+        run_dir: Path,
+        out_dir: Path,
+        notebooks: Collection[str] | None = None,
+        awaited: Collection[str] = (),
+        titles: Mapping[str, str] | None = None,
+    ) -> None:
+        self._run_dir, self._out_dir, self._notebooks, self._awaited = run_dir, out_dir, notebooks, awaited
+        self._titles = titles or {}
+        self._written: dict[str, tuple[RunRecord, Page, int]] = {}
+
+    def update(self) -> Path:
+        """Write what has changed since the last time, and return the path of the index.
+
+        Raises
+        ------
+        InputError
+            If nothing has been run and nothing is awaited, or the folder cannot be written.
+        """
+        runs = {run.notebook: _current(run, self._notebooks) for run in read_runs(self._run_dir)}
+        for name in self._awaited:
+            runs.setdefault(name, RunRecord(name, "waiting", "", {}, ""))
+        if not runs:
+            raise InputError(f"Nothing has been run in {self._run_dir}; run the notebooks first: kokoro-nb run.")
+        self._written = {name: self._page(runs[name]) for name in sorted(runs)}
+        pages = [page for _, page, _ in self._written.values()]
+        sizes = {page.name: size for _, page, size in self._written.values() if size}
+        return write_text(self._out_dir / "index.html", render_index(pages, sizes))
+
+    def close(self) -> Path:
+        """Write what is left to write, await nothing, remove what an earlier report left; return the path of the index.
+
+        Raises
+        ------
+        InputError
+            As `update` does.
+        """
+        self._awaited = ()
+        index = self.update()
+        written = {index.name, *(page.file for _, page, _ in self._written.values() if page.written)}
+        for path in self._out_dir.glob("*.html"):
+            if path.name not in written and GENERATOR.encode() in path.read_bytes()[:1000]:
+                path.unlink()
+        return index
+
+    def _page(self, run: RunRecord) -> tuple[RunRecord, Page, int]:
+        if (known := self._written.get(run.notebook)) is not None and known[0] == run:
+            return known
+        page = read_page(run, self._run_dir / run.notebook, self._out_dir)
+        page.body.title = self._titles.get(run.notebook, page.body.title)
+        size = write_text(self._out_dir / page.file, render_page(page)).stat().st_size if page.written else 0
+        return run, page, size
+
+
+def _current(run: RunRecord, notebooks: Collection[str] | None) -> RunRecord:
+    if notebooks is None or run.notebook in notebooks or (run.source and Path(run.source).is_file()):
+        return run
+    reason = (
+        f"There is no notebook {run.notebook} any more, it was renamed or removed after this run; delete its folder if "
+        "its results are no longer wanted."
+    )
+    return replace(run, status="removed", reason=reason)

@@ -60,17 +60,9 @@ class Logbook(CheckLog):
         default = os.environ.get(OUT_DIR) or outputs_folder() / "notebooks" / notebook
         super().__init__(weights, Path(default if out_dir is None else out_dir).resolve())
         self.notebook = notebook
-        self._about: dict[str, Any] = {
-            "notebook": notebook,
-            "weights": weights,
-            "parameters": _checked(parameters),
-            "versions": versions(),
-            "commit": commit(),
-            "started": now(),
-            "finished": None,
-            "figures": [],
-            "audio": [],
-        }
+        self._about: dict[str, Any] = {"notebook": notebook, "weights": weights, "parameters": _checked(parameters)}
+        self._about |= {"versions": versions(), "commit": commit(), "started": now(), "finished": None}
+        self._about |= {"figures": [], "audio": []}
         self._labels: dict[str, str] = {}
         self._save()
 
@@ -270,14 +262,12 @@ def _checked(parameters: Mapping[str, Any]) -> dict[str, Any]:
         try:
             json.dumps(json_ready(value), allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise InputError(
-                f"The parameter '{name}' cannot be written as JSON ({error}); use plain values."
-            ) from error
+            why = f"cannot be written as JSON ({error})"
+            raise InputError(f"The parameter '{name}' {why}; use plain values.") from error
         if name.rpartition("_")[2] in BACKENDS:
             from kokoro_nb.backends import backend
 
-            texts = [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else []
-            for text in texts:
+            for text in [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else []:
                 backend(text)
     return dict(parameters)
 

@@ -46,10 +46,9 @@ def require_memory(work: str, weights: str, times: float, smaller: str = "--weig
         return sys.maxsize
     needed, free = times * _bytes(weights), int(psutil.virtual_memory().available)
     if free < needed:
-        raise InputError(
-            f"With these weights {work} takes up to {size_text(round(needed))} of memory, and {size_text(free)} are "
-            f"free; end other programs, or take smaller weights: {smaller}."
-        )
+        memory = f"up to {size_text(round(needed))} of memory, and {size_text(free)} are free"
+        remedy = f"end other programs, or take smaller weights: {smaller}"
+        raise InputError(f"With these weights {work} takes {memory}; {remedy}.")
     return int(free // needed)
 
 

@@ -1,37 +1,32 @@
-"""One notebook executed through papermill, in a kernel of its own."""
+"""One notebook executed through papermill, in a kernel of its own and within limits of time and memory."""
 
 import logging
 import os
+import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from threading import Event, Thread
+from typing import IO, TYPE_CHECKING, Any, get_args
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import read_findings
+from kokoro_nb.reporting import runs
 from kokoro_nb.reporting.logbook import FINDINGS, OUT_DIR
-from kokoro_nb.reporting.run_outcome import (
-    NONE,
-    Limits,
-    RunOutcome,
-    death_outcome,
-    error_outcome,
-    oom_kills,
-    outcome,
-    watched,
-)
-from kokoro_nb.reporting.runs import FILE, RunRecord, write_run
+from kokoro_nb.reporting.runs import AGAIN, FILE, RunOutcome, RunRecord, Stopped, write_run
+from kokoro_nb.reporting.selection import declared_parameters
 from kokoro_nb.storage import checksums
 
 if TYPE_CHECKING:
     from subprocess import Popen
 
     from jupyter_client.manager import AsyncKernelManager
+    from nbformat import NotebookNode
 
 # Messages of libraries at import are not about the notebook's subject.
 QUIET = {
@@ -44,8 +39,38 @@ QUIET = {
 }
 IPYTHON = "interactiveshell.py"  # in the stack of a crash the notebook's own frames end here
 UNANSWERED = "Kernel died before replying"  # a RuntimeError of jupyter_client, where it ends before the first cell
-STOPPED = ("interrupted", "terminated", "abandoned")  # with the whole run
 RESERVE = ".reserve"  # given up at the end, so that a full disk has room for the record of that
+_COUNTERS = Path("/proc/vmstat")
+LOOK = 0.2  # seconds between two looks at what is running
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one execution may take.
+
+    Attributes
+    ----------
+    seconds : float or None
+        Wall time; None for no limit.
+    memory : float or None
+        As `Usage.memory`; None for no limit. What grows fast is stopped somewhat above it.
+
+    Raises
+    ------
+    InputError
+        If one is not positive.
+    """
+
+    seconds: float | None = None
+    memory: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, value, unit in (("time", self.seconds, "seconds"), ("memory", self.memory, "GB")):
+            if value is not None and not value > 0:
+                raise InputError(f"A limit of {name} has to be above 0 {unit}, not {value}; leave it out for none.")
+
+
+NONE = Limits()
 
 
 @dataclass(frozen=True)
@@ -56,12 +81,10 @@ class Job:
     ----------
     run : RunRecord
         Its record so far, with the status ``running``.
-    source : str
-        The notebook, as JSON.
+    source : NotebookNode
+        The notebook.
     folder : Path
         Where it is executed and everything is written.
-    parameters : dict
-        Passed to it.
     threads : int or None
         How many threads numerical libraries may use, where several notebooks share the machine.
     limits : Limits
@@ -71,12 +94,17 @@ class Job:
     """
 
     run: RunRecord
-    source: str
+    source: "NotebookNode"
     folder: Path
-    parameters: Mapping[str, Any]
     threads: int | None = None
     limits: Limits = NONE
     place: Path | None = None
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What is passed to it: the parameters of the run, and the folder where it declares ``out_dir``."""
+        folder = {"out_dir": str(self.folder)} if "out_dir" in declared_parameters(self.source) else {}
+        return {**self.run.parameters, **folder}
 
 
 def hush() -> None:
@@ -105,9 +133,10 @@ def execute(
     with watched(kernels, job.limits, stopped) as usage:
         how = _execute(job, report, kernels)
     if usage.ended is not None and how.status != "passed":
-        how = replace(usage.ended, error="" if usage.ended.status in STOPPED else how.error)
-    run = replace(job.run.ended(how, round(time.monotonic() - start, 2)), memory=round(usage.memory, 3))
-    if run.status not in STOPPED:
+        how = replace(usage.ended, error="" if usage.ended.status in get_args(Stopped) else how.error)
+    seconds, memory = round(time.monotonic() - start, 2), round(usage.memory, 3)
+    run = replace(job.run.ended(how), seconds=seconds, memory=memory)
+    if run.status not in get_args(Stopped):
         run = replace(run, files=_files_of(job.folder))
     with suppress(OSError):
         (job.folder / RESERVE).unlink(missing_ok=True)
@@ -117,37 +146,35 @@ def execute(
 
 
 def _execute(job: Job, report: Callable[[int], object], kernels: "list[Popen[bytes]]") -> RunOutcome:
-    import nbformat
     import papermill
     from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
 
-    target = str(job.folder / f"{job.run.notebook}.ipynb")
+    target = str(job.folder / f"{job.run.notebook}.ipynb").replace("{", "{{").replace("}", "}}")  # it is formatted
+    kernel = {"kernel_name": "python3", "language": "python", "progress_bar": False}
     starved = oom_kills()
     with tempfile.TemporaryFile() as log:
         try:
             papermill.execute_notebook(
-                nbformat.reads(job.source, as_version=4),
-                target.replace("{", "{{").replace("}", "}}"),  # papermill formats the path
-                parameters=dict(job.parameters),
-                kernel_name="python3",
-                language="python",
-                progress_bar=False,
+                job.source,
+                target,
+                job.parameters,
+                **kernel,
                 kernel_manager_class=_kernel_manager(log, kernels, job),
                 resources={"metadata": {"path": str(job.place or job.folder)}},
                 on_cell_start=lambda cell, cell_index: report(cell_index),
             )
         except PapermillExecutionError as error:
-            return error_outcome(str(error.ename), str(error.evalue))
+            return runs.error_outcome(str(error.ename), str(error.evalue))
         except Exception as error:  # whatever stops papermill stops this notebook only, and is recorded
             name = type(error).__name__
             if not isinstance(error, DeadKernelError) and not str(error).startswith(UNANSWERED):
-                return error_outcome(name, str(error))
+                return runs.error_outcome(name, str(error))
             log.seek(0)
             said = log.read().decode(errors="replace").splitlines()
             last = [f"{name}: {error}", *takewhile(lambda line: IPYTHON not in line, said)]
             code = kernels[0].wait() if kernels else None
-            return death_outcome(code, "\n".join(last), oom_kills() > starved)
+            return runs.death_outcome(code, "\n".join(last), oom_kills() > starved)
     return _end_of(job.folder)
 
 
@@ -170,13 +197,9 @@ def _kernel_manager(log: IO[bytes], kernels: "list[Popen[bytes]]", job: Job) -> 
     environment = {**QUIET, OUT_DIR: str(job.folder)}
     if job.threads is not None:
         environment["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS") or str(job.threads)
-    spec = KernelSpec(
-        argv=[sys.executable, "-m", "kokoro_nb.reporting.notebook_kernel", "-f", "{connection_file}"],
-        display_name="Python 3",
-        language="python",
-        env=environment,
-        metadata={"supported_encryption": ["curve"]},
-    )
+    argv = [sys.executable, "-m", "kokoro_nb.reporting.notebook_kernel", "-f", "{connection_file}"]
+    offers = {"supported_encryption": ["curve"]}
+    spec = KernelSpec(argv=argv, display_name="Python 3", language="python", env=environment, metadata=offers)
     encryption = "auto" if zmq.has("curve") else "disabled"  # without it ipykernel warns in every notebook
 
     class ThisPython(AsyncKernelManager):
@@ -202,14 +225,93 @@ def _end_of(folder: Path) -> RunOutcome:
     try:
         findings, about = read_findings(path)
     except InputError as error:
-        return outcome("failed", str(error))
+        return RunOutcome("failed", str(error))
     failed = [one.statement for one in findings if one.verdict == "fail" and one.diagnosis is None]
     if about.get("finished") or not failed:
         return RunOutcome("passed")
-    return outcome("checks failed", f"{len(failed)} checks failed, and log.close() was not called: {'; '.join(failed)}")
+    unclosed = f"{len(failed)} checks failed, and log.close() was not called: {'; '.join(failed)}"
+    return RunOutcome("checks failed", unclosed)
 
 
 def _files_of(folder: Path) -> dict[str, str]:
     """Return what a run has left in its folder, but for its record and what is hidden: relative path -> SHA-256."""
     found = checksums(folder, (FILE,)).items()
     return {name: about["sha256"] for name, about in found if not name.startswith(".")}
+
+
+@dataclass
+class Usage:
+    """What an execution has taken so far.
+
+    Attributes
+    ----------
+    ended : RunOutcome or None
+        Why it was killed; None while it was not.
+    memory : float
+        Most resident memory at one look, GB (10**9 bytes), of the kernel and of all that it has started, together.
+    """
+
+    ended: RunOutcome | None = None
+    memory: float = 0.0
+
+
+@contextmanager
+def watched(
+    kernels: "Sequence[Popen[bytes]]", limits: Limits, stopped: Callable[[], RunOutcome | None]
+) -> Iterator[Usage]:
+    """Measure kernels, and what they start, meanwhile; kill all of it once a limit is exceeded or the run is stopped.
+
+    Parameters
+    ----------
+    kernels : sequence of subprocess.Popen
+        Those begun so far; read at each look.
+    limits : Limits
+        What they may take.
+    stopped : callable
+        Returns how the run was stopped, None while it goes on.
+    """
+    import psutil
+
+    done, usage, start = Event(), Usage(), time.monotonic()
+
+    def watch() -> None:
+        while not done.wait(LOOK):
+            resident, family = 0.0, []
+            for kernel in kernels:
+                with suppress(psutil.Error):
+                    one = psutil.Process(kernel.pid)
+                    family += [one, *one.children(recursive=True)]
+            for one in family:
+                with suppress(psutil.Error):
+                    resident += one.memory_info().rss / 1e9
+            usage.memory = resident if resident > usage.memory else usage.memory
+            usage.ended = usage.ended or stopped() or _exceeded(limits, time.monotonic() - start, resident)
+            for one in family if usage.ended else ():  # again and again: the kernel may only just be starting
+                with suppress(psutil.Error):
+                    one.kill()
+
+    watcher = Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield usage
+    finally:
+        done.set()
+        watcher.join()
+
+
+def _exceeded(limits: Limits, seconds: float, memory: float) -> RunOutcome | None:
+    stopped, more = "It was stopped", f"allow it more, and {AGAIN}."
+    if limits.seconds is not None and seconds > limits.seconds:
+        return RunOutcome("timed out", reason=f"{stopped} after {limits.seconds:g} s, its limit of time; {more}")
+    if limits.memory is not None and memory > limits.memory:
+        return RunOutcome("out of memory", reason=f"{stopped} above {limits.memory:g} GB, its limit of memory; {more}")
+    return None
+
+
+def oom_kills() -> int:
+    """Return how many processes the system has killed for memory since it started; 0 where it does not count them."""
+    try:
+        counted = re.search(r"^oom_kill (\d+)$", _COUNTERS.read_text(encoding="utf-8"), re.MULTILINE)
+    except OSError:
+        return 0
+    return int(counted[1]) if counted else 0

@@ -41,10 +41,9 @@ class Change:
         """Return the row of a table."""
         one = self.after or self.before
         assert one is not None
-        sides = {"before": self.before, "after": self.after}
-        described = {side: _described(finding) for side, finding in sides.items()}
         where = {"backend": one.backend or "", "tap": one.tap or ""}
-        return {"change": self.kind, "notebook": self.notebook, "statement": one.statement, **where, **described}
+        sides = {"before": _described(self.before), "after": _described(self.after)}
+        return {"change": self.kind, "notebook": self.notebook, "statement": one.statement, **where, **sides}
 
 
 @dataclass(frozen=True)
@@ -101,16 +100,10 @@ def compare_runs(before: str | Path, after: str | Path) -> Difference:
     """
     first, second = _read(before), _read(after)
     old, new = _keyed(first), _keyed(second)
-    changes, same = [], 0
-    for key in dict.fromkeys((*old, *new)):
-        kind = _kind(old.get(key), new.get(key))
-        if kind:
-            changes.append(Change(kind, key[0], old.get(key), new.get(key)))
-        else:
-            same += 1
-    order = get_args(Kind)
-    changes.sort(key=lambda change: order.index(change.kind))
-    return Difference(tuple(changes), tuple(_settings(first, second)), same)
+    kinds = {key: _kind(old.get(key), new.get(key)) for key in (*old, *new)}
+    changes = [Change(kind, key[0], old.get(key), new.get(key)) for key, kind in kinds.items() if kind]
+    changes.sort(key=lambda change: get_args(Kind).index(change.kind))
+    return Difference(tuple(changes), tuple(_settings(first, second)), len(kinds) - len(changes))
 
 
 Read = Mapping[str, tuple[Sequence[Finding], Mapping[str, Any]]]

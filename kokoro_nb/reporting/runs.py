@@ -1,17 +1,50 @@
-"""The record of a notebook's execution, ``run.json``: what was executed, how it ended, and whether it still counts."""
+"""The record of a notebook's execution, ``run.json``: what was executed, how it ended, and whether it still counts.
 
+How it ended is a status for each cause, and a sentence on how to go on.
+"""
+
+import re
+import signal
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from kokoro_nb.cache_keys import DATA, cache_key, files_digest
 from kokoro_nb.errors import InputError
-from kokoro_nb.reporting.run_outcome import AGAIN, RunOutcome, Status, outcome
 from kokoro_nb.reporting.versions import versions
 from kokoro_nb.storage import file_digest, in_use, read_json, write_json
 
+Pending = Literal["waiting", "running"]  # the first in an index only: nothing is recorded of it
+Stopped = Literal["interrupted", "terminated", "abandoned"]  # with the whole run
+Fault = Literal["failed", "checks failed", "refused", "crashed", "killed", "timed out", "damaged", "removed"]
+Limit = Literal["out of memory", "disk full", "read-only"]
+Status = Literal[Pending, "passed", "skipped", Fault, Limit, Stopped]
+"""What a run is; ``skipped`` is what no worker of a sweep can run."""
+AGAIN = "the same command runs it again"
+# What Python, NumPy, torch and C++ say at a limit of the machine.
+_LIMIT_MESSAGES: dict[Status, re.Pattern[str]] = {
+    "disk full": re.compile(r"no space left on device|disk quota exceeded|\[Errno (27|28|122)\]", re.IGNORECASE),
+    "read-only": re.compile(r"read-only file system|\[Errno 30\]", re.IGNORECASE),
+    "out of memory": re.compile(
+        r"\b_?(Array)?MemoryError\b|OutOfMemoryError|bad_alloc|not enough memory|(can't|cannot) allocate memory"
+        r"|unable to allocate",
+        re.IGNORECASE,
+    ),
+}
+_REASONS: dict[Status, str] = {
+    "failed": "A cell raised an error; fix what it names, and the same command goes on from here.",
+    "checks failed": "Every cell ran, and checks failed; what they say is below, and the same command runs it again.",
+    "refused": "A cell was given what it cannot use; fix what it names, and the same command goes on from here.",
+    "disk full": f"There was no room left to write; make room or choose another --out, and {AGAIN}.",
+    "read-only": f"What it writes to can only be read; make it writable or choose another --out, and {AGAIN}.",
+    "out of memory": f"There was no memory left for it; run fewer at once or leave it more, and {AGAIN}.",
+    "interrupted": f"It was stopped by Ctrl-C; {AGAIN}.",
+    "terminated": f"It was stopped by a request to end, SIGTERM or SIGHUP; {AGAIN}.",
+    "abandoned": f"The run ended before it did, killed or by an error of its own; {AGAIN}.",
+}
+KILLS = (signal.SIGKILL, signal.SIGTERM, signal.SIGXCPU)  # signals that come from outside
 FILE = "run.json"
 KINDS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("notebook", "key", "started", "error", "reason", "source"), (str,)),
@@ -26,6 +59,78 @@ def now() -> str:
 
 
 @dataclass(frozen=True)
+class RunOutcome:
+    """How an execution ended.
+
+    Attributes
+    ----------
+    status : str
+        ``passed``, or the cause.
+    error : str
+        Class and message of the error, and for a crash the last lines that the kernel printed.
+    reason : str
+        One sentence that says what happened and how to go on; that of the status by default, empty where it passed.
+    """
+
+    status: Status
+    error: str = ""
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reason", self.reason or _REASONS.get(self.status, ""))
+
+
+def error_outcome(name: str, message: str) -> RunOutcome:
+    """Return the outcome of what raised an error: a limit of the machine if the message says so, else a failure.
+
+    Parameters
+    ----------
+    name, message : str
+        Class and text of the error.
+
+    >>> [error_outcome(*one).status for one in (("OSError", "[Errno 28] No space left on device"), ("MemoryError", ""))]
+    ['disk full', 'out of memory']
+    >>> [error_outcome(name, "'x'").status for name in ("InputError", "ChecksError", "KeyError")]
+    ['refused', 'checks failed', 'failed']
+    """
+    error = f"{name}: {message}"
+    if name == "ChecksError":  # it repeats messages of others
+        return RunOutcome("checks failed", error)
+    cause = next((status for status, message in _LIMIT_MESSAGES.items() if message.search(error)), None)
+    return RunOutcome(cause or ("refused" if name == "InputError" else "failed"), error)
+
+
+def death_outcome(code: int | None, error: str, starved: bool) -> RunOutcome:
+    """Return the outcome of a kernel that died.
+
+    Parameters
+    ----------
+    code : int or None
+        As `subprocess.Popen.returncode`; None where it is not known.
+    error : str
+        What it printed.
+    starved : bool
+        Whether the system killed a process for want of memory meanwhile: see `oom_kills`.
+
+    >>> death_outcome(-9, "", False).reason
+    'The kernel was killed from outside by SIGKILL; the same command runs it again.'
+    >>> [death_outcome(code, "", True).status for code in (-9, -11, 3)]
+    ['out of memory', 'crashed', 'crashed']
+    """
+    memory = _LIMIT_MESSAGES["out of memory"].search(error)
+    if memory or (starved and code == -signal.SIGKILL):
+        return RunOutcome("out of memory", error)
+    if code is not None and -code in KILLS:
+        return RunOutcome("killed", error, f"The kernel was killed from outside by {_signal(-code)}; {AGAIN}.")
+    how = "died" if code is None else f"was ended by {_signal(-code)}" if code < 0 else f"ended with exit status {code}"
+    return RunOutcome("crashed", error, f"The kernel {how}, by itself; fix what crashes it, and {AGAIN}.")
+
+
+def _signal(number: int) -> str:
+    return next((one.name for one in signal.Signals if one == number), f"signal {number}")
+
+
+@dataclass(frozen=True)
 class RunRecord:
     """One execution of a notebook.
 
@@ -34,7 +139,7 @@ class RunRecord:
     notebook : str
         Its name, which is also the name of the folder.
     status : str
-        How it ended: ``passed``, or what stopped it (`run_outcome.Status`). A run that was killed with all its
+        How it ended: ``passed``, or what stopped it (`Status`). A run that was killed with all its
         processes stays ``running``.
     key : str
         `content_key` of what was executed.
@@ -53,14 +158,14 @@ class RunRecord:
     source : str
         Path of the notebook, where it lies outside the project; else empty.
     memory : float
-        Most memory that all its processes held together, GB, as `run_outcome.Usage` says; 0 where it was not measured.
+        Most memory that all its processes held together, GB, as `one_notebook.Usage` says; 0 where it was not measured.
     """
 
     notebook: str
     status: Status
     key: str
     parameters: Mapping[str, Any]
-    started: str
+    started: str = field(default_factory=now)
     seconds: float | None = None
     error: str = ""
     reason: str = ""
@@ -79,10 +184,13 @@ class RunRecord:
         """What stopped it: the error of a cell, else the sentence."""
         return self.error if self.error and self.status in ("failed", "checks failed", "refused") else self.reason
 
-    def ended(self, how: RunOutcome, seconds: float | None = None) -> "RunRecord":
-        """Return the record of this execution once it has ended like that; without `seconds`, those it has."""
-        took = self.seconds if seconds is None else seconds
-        return replace(self, status=how.status, reason=how.reason, error=how.error, seconds=took)
+    def begun(self) -> "RunRecord":
+        """Return the record of this execution as it begins."""
+        return replace(self, started=now())
+
+    def ended(self, how: RunOutcome) -> "RunRecord":
+        """Return the record of this execution once it has ended like that."""
+        return replace(self, status=how.status, reason=how.reason, error=how.error)
 
 
 def write_run(folder: str | Path, run: RunRecord) -> Path:
@@ -139,7 +247,7 @@ def read_runs(root: str | Path) -> list[RunRecord]:
     """
     found = [read_run_or_damage(path.parent) for path in sorted(Path(root).glob(f"*/{FILE}"))]
     running = any(run is not None and run.status == "running" for run in found) and in_use(root)
-    given_up = outcome("abandoned")
+    given_up = RunOutcome("abandoned")
     return [run.ended(given_up) if run.status == "running" and not running else run for run in found if run is not None]
 
 

@@ -2,7 +2,7 @@
 
 import ast
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
@@ -142,21 +142,21 @@ def require_kinds(notebook: "NotebookNode", given: Mapping[str, Any], name: str)
 
 
 def assign_parameters(
-    declared: Mapping[str, Collection[str]], parameters: Mapping[str, Any]
+    notebooks: "Mapping[str, NotebookNode]", parameters: Mapping[str, Any]
 ) -> dict[str, dict[str, Any]]:
-    """Return, for each notebook, those of `parameters` that it declares.
+    """Return, for each notebook by its name, those of `parameters` that it declares.
 
     Raises
     ------
     InputError
         If no notebook declares one of them.
     """
+    declared = {name: declared_parameters(notebook) for name, notebook in notebooks.items()}
     known = dict.fromkeys(name for names in declared.values() for name in names)
     for name in parameters:
         if name not in known:
-            raise InputError(
-                f"No selected notebook has a parameter '{name}'; they have: {', '.join(known) or 'no parameters'}."
-            )
+            has = ", ".join(known) or "no parameters"
+            raise InputError(f"No selected notebook has a parameter '{name}'; they have: {has}.")
     return {
         notebook: {name: value for name, value in parameters.items() if name in names}
         for notebook, names in declared.items()
@@ -187,6 +187,5 @@ def parse_value(text: str) -> Any:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
         problem = getattr(error, "problem", None) or "it does not end as it begins"
-        raise InputError(
-            f"The value {text} is no YAML list, mapping or quoted text ({problem}); check its end."
-        ) from error
+        kind = f"no YAML list, mapping or quoted text ({problem})"
+        raise InputError(f"The value {text} is {kind}; check its end.") from error

@@ -6,7 +6,6 @@ from kokoro_nb.benchmarks.profiles import Profile, shares
 from kokoro_nb.benchmarks.timed_programs import DecoderTimes
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.reporting import figures
-from kokoro_nb.reporting.charts import heat_map, log_bars
 from kokoro_nb.reporting.drawings import drawn, drawn_together
 from kokoro_nb.reporting.style import compact
 from kokoro_nb.studies.padding import PaddedRun
@@ -21,7 +20,7 @@ from kokoro_nb.traces.statistics import compare
 def _effects(result: PatchEffects, label: str, caption: str) -> Any:
     """01: what each patch changes."""
     changes = {name: one.of_peak for name, one in result.changes.items()}
-    return log_bars(changes, "of peak", caption or "Effect of each patch", label)
+    return figures.log_bars(changes, "of peak", caption or "Effect of each patch", label)
 
 
 @drawn.register
@@ -46,7 +45,7 @@ def _correlation(first: PaddedRun, results: Any, label: str, caption: str) -> An
     cells: dict[str, dict[str, float | str]] = {}
     for run in results:
         cells.setdefault(run.kind, {})[f"{run.bucket} frames"] = 1 - compare(run.plain, run.naive).correlation
-    return heat_map(cells, caption, label, log=True)
+    return figures.heat_map(cells, caption, label, log=True)
 
 
 @drawn.register
@@ -65,21 +64,17 @@ def _steps(result: StepErrors, label: str, caption: str) -> Any:
             row = cells.setdefault(f"{step.step}: {step.output}", {})
             for kind, parity in (("own", step.own), ("chained", step.chained)):
                 row[f"{name}: {kind}"] = "fail" if parity is None else parity.of_peak
-    return heat_map(cells, caption or "Error of each step against eager float64", label, "of peak", log=True)
+    return figures.heat_map(cells, caption or "Error of each step against eager float64", label, "of peak", log=True)
 
 
 @drawn.register
 def _times(result: DecoderTimes, label: str, caption: str) -> Any:
     """19: the time of each program as a bar with its quartiles."""
-    rows = result.rows
-    return log_bars(
-        {row.program: row.seconds.median for row in rows},
-        "seconds of a call: median, quartiles",
-        caption or f"Decoder from har, {result.decoder.length:g} s",
-        label,
-        {row.program: f"{compact(row.real_time)} x real time" for row in rows},
-        {row.program: (row.seconds.low, row.seconds.high) for row in rows},
-    )
+    values = {row.program: row.seconds.median for row in result.rows}
+    notes = {row.program: f"{compact(row.real_time)} x real time" for row in result.rows}
+    spreads = {row.program: (row.seconds.low, row.seconds.high) for row in result.rows}
+    title = caption or f"Decoder from har, {result.decoder.length:g} s"
+    return figures.log_bars(values, "seconds of a call: median, quartiles", title, label, notes, spreads)
 
 
 @drawn_together.register
@@ -87,8 +82,7 @@ def _family_shares(first: Profile, results: Any, label: str, caption: str) -> An
     """Draw the share of each family of operators in the time of each program."""
     parts = {name: shares(each.seconds) for name, each in results.items()}
     families = dict.fromkeys(family for part in parts.values() for family in part)
-    cells = {
-        name: {family: 100 * part.get(family, 0.0 if part else float("nan")) for family in families}
-        for name, part in parts.items()
-    }
-    return heat_map(cells, caption or "Where the time goes", label, "share of the time in operators (%)")
+    cells: dict[str, dict[str, float | str]] = {}
+    for name, part in parts.items():
+        cells[name] = {family: 100 * part.get(family, 0.0 if part else float("nan")) for family in families}
+    return figures.heat_map(cells, caption or "Where the time goes", label, "share of the time in operators (%)")

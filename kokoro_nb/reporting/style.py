@@ -65,9 +65,8 @@ def colours(name: str) -> "Colormap":
 
 def legend_above(axes: "Axes", handles: "Sequence[Artist]") -> None:
     """Put the legend of `handles` above the right end of `axes`, outside, where it hides nothing."""
-    legend = axes.legend(
-        handles=handles, loc="lower right", bbox_to_anchor=(1, 1), ncols=3, borderpad=0.2, borderaxespad=0.2
-    )
+    place: dict[str, Any] = {"loc": "lower right", "bbox_to_anchor": (1, 1), "borderpad": 0.2, "borderaxespad": 0.2}
+    legend = axes.legend(handles=handles, ncols=3, **place)
     for line in legend.get_lines():
         line.set_linewidth(2.5)
 

@@ -5,11 +5,9 @@ Its table is Parquet with a row for each finding of each cell, its report has a 
 
 import asyncio
 import logging
-import os
 import signal
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
 from typing import TYPE_CHECKING, Any
@@ -17,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 from kokoro_nb.cache_keys import code_digest
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Finding, read_findings
-from kokoro_nb.reporting.execute import NotebookResult, Progress
+from kokoro_nb.reporting.execute import NotebookResult, Progress, threads
+from kokoro_nb.reporting.html import Report
 from kokoro_nb.reporting.logbook import FINDINGS
-from kokoro_nb.reporting.one_notebook import Job, execute, hush
-from kokoro_nb.reporting.report_files import Report
-from kokoro_nb.reporting.run_outcome import AGAIN, Limits, RunOutcome, outcome
-from kokoro_nb.reporting.runs import FILE, RunRecord, now, read_run_or_damage, reusable, write_run
+from kokoro_nb.reporting.one_notebook import Job, Limits, execute, hush
+from kokoro_nb.reporting.runs import AGAIN, FILE, RunOutcome, RunRecord, read_run_or_damage, reusable, write_run
 from kokoro_nb.reporting.sweep_grid import SweepCell, SweepSpec, expand, value_text
 from kokoro_nb.storage import atomic, locked, require_own
 
@@ -79,116 +76,110 @@ def run_sweep(
         raise InputError(f"At least one worker is needed, not {workers}.")
     cells = expand(spec, folder)
     root = Path(out_dir).resolve()
+    place = root / CELLS
     with locked(root, "sweep"):
-        places = {cell.run.notebook: root / CELLS / cell.run.notebook for cell in cells}
-        for place in places.values():
-            require_own(place, FILE, "a run", "--out")
-        found = {cell.run.notebook: reusable(places[cell.run.notebook], cell.run.key) for cell in cells}
-        kept = {name: run for name, run in found.items() if run is not None}
-        ended, stopped = dict(kept), None
+        for cell in cells:
+            require_own(place / cell.run.notebook, FILE, "a run", "--out")
+        found = [reusable(place / cell.run.notebook, cell.run.key) for cell in cells]
+        ended, stopped = {run.notebook: run for run in found if run is not None}, None
+        kept, progress = {*ended}, Progress(len(cells) - len(ended))
         try:
-            for run in _execute(
-                spec, [cell for cell in cells if cell.run.notebook not in kept], places, workers, scheduler
-            ):
+            waiting = [cell for cell in cells if cell.run.notebook not in kept]
+            for run in _execute(spec, waiting, place, workers, scheduler):
+                progress.end(NotebookResult(run))
                 ended[run.notebook] = run
         except KeyboardInterrupt as error:
             stopped = error
+        finally:
+            progress.close()
         if scheduler is None or stopped is None:  # else a worker may still be at one of them
-            for draft in (root / CELLS).glob(".*"):  # of workers that died
+            for draft in place.glob(".*"):  # of workers that died
                 rmtree(draft, ignore_errors=True)
         for cell in cells:
             if cell.run.notebook not in ended:
-                ended[cell.run.notebook] = _open(cell, places[cell.run.notebook])
-        results = [NotebookResult(ended[name], name in kept) for name in places]
-        write_table(root / TABLE, cells, [result.run for result in results], root / CELLS)
-        Report(root / CELLS, root / "report", titles={cell.run.notebook: cell.label for cell in cells}).close()
+                ended[cell.run.notebook] = _open(cell, place)
+        results = [NotebookResult(ended[cell.run.notebook], cell.run.notebook in kept) for cell in cells]
+        write_table(root / TABLE, cells, [result.run for result in results], place)
+        Report(place, root / "report", titles={cell.run.notebook: cell.label for cell in cells}).close()
         if stopped is not None:
             raise stopped
     return results
 
 
-def _open(cell: SweepCell, folder: Path) -> RunRecord:
+def _open(cell: SweepCell, place: Path) -> RunRecord:
     """Return the record of a cell that was not heard of: it may have come to its end while its worker was stopped."""
-    return reusable(folder, cell.run.key) or _recorded(cell, folder, outcome("interrupted"))
+    return reusable(place / cell.run.notebook, cell.run.key) or _recorded(cell, place, RunOutcome("interrupted"))
 
 
-def _recorded(cell: SweepCell, folder: Path, how: RunOutcome) -> RunRecord:
+def _recorded(cell: SweepCell, place: Path, how: RunOutcome) -> RunRecord:
     """Write the record of a cell that no worker has written one of, and return it."""
     run = cell.run.ended(how)
-    with atomic(folder) as draft:
+    with atomic(place / run.notebook) as draft:
         draft.mkdir()
         write_run(draft, run)
     return run
 
 
 def _execute(
-    spec: SweepSpec, waiting: Sequence[SweepCell], places: Mapping[str, Path], workers: int, scheduler: str | None
+    spec: SweepSpec, waiting: Sequence[SweepCell], place: Path, workers: int, scheduler: str | None
 ) -> Iterator[RunRecord]:
     if not waiting:
         return
     from distributed import as_completed
 
     needed = {resource for cell in waiting for resource in cell.resources}
-    threads = max(1, (os.cpu_count() or 1) // workers) if scheduler is None and workers > 1 else None
-    limits, package = Limits(spec.timeout), code_digest()
+    options: dict[str, Any] = {"package": code_digest(), "limits": Limits(spec.timeout), "retries": spec.retries}
+    options["share"] = threads(workers) if scheduler is None else None
+    cells: dict[Future, SweepCell] = {}
     with connected(scheduler, workers, resources_here(needed) if needed and scheduler is None else {}) as client:
-        progress, cells = Progress(len(waiting)), dict["Future", SweepCell]()
         here = [frozenset(one["resources"]) for one in client.scheduler_info(n_workers=-1)["workers"].values()]
         able = [cell for cell in waiting if any(map(cell.resources.issubset, here))]
         try:
             for cell in waiting:
                 if cell not in able:
                     lacks = f"No connected worker announces {' and '.join(sorted(cell.resources))}"
-                    how = RunOutcome("skipped", f"{lacks} (connected: {len(here)}).")
-                    yield _said(progress, _recorded(cell, places[cell.run.notebook], how))
+                    how = RunOutcome("skipped", reason=f"{lacks} (connected: {len(here)}).")
+                    yield _recorded(cell, place, how)
             for cell in able:
-                options: dict[str, Any] = {"retries": spec.retries, "resources": dict.fromkeys(cell.resources, 1)}
-                given = cell, places[cell.run.notebook], package, threads, limits
-                cells[client.submit(run_cell, *given, pure=False, **options)] = cell
+                given, resources = (cell, place / cell.run.notebook), dict.fromkeys(cell.resources, 1)
+                cells[client.submit(run_cell, *given, pure=False, resources=resources, **options)] = cell
             for future in as_completed(cells, loop=client.loop):
-                cell = cells[future]
-                yield _said(progress, _result(cell, future, places[cell.run.notebook]))
+                yield _result(cells[future], future, place)
         finally:
             client.cancel(list(cells), force=True)
-            progress.close()
 
 
-def _said(progress: Progress, run: RunRecord) -> RunRecord:
-    progress.end(run.notebook, str(NotebookResult(run, False)))
-    return run
-
-
-def _result(cell: SweepCell, future: "Future", folder: Path) -> RunRecord:
+def _result(cell: SweepCell, future: "Future", place: Path) -> RunRecord:
     """Return how a cell has ended, by the record in its folder where the worker lived to write it."""
     if future.status == "cancelled":  # the scheduler no longer knows of it
-        return _open(cell, folder)
+        return _open(cell, place)
     error = None if future.status == "finished" else future.exception()
     if isinstance(error, InputError):  # another package, or a folder that cannot be written: so it would go on
         raise error
     if error is not None and not isinstance(error, CellError):  # its workers died, or the folder is not to be read
-        how = RunOutcome("crashed", f"No worker came to its end; {AGAIN}.", f"{type(error).__name__}: {error}")
-        return _recorded(cell, folder, how)
-    run = read_run_or_damage(folder)
+        how = RunOutcome("crashed", f"{type(error).__name__}: {error}", f"No worker came to its end; {AGAIN}.")
+        return _recorded(cell, place, how)
+    run = read_run_or_damage(place / cell.run.notebook)
     if run is None or run.key != cell.run.key:
         raise InputError("What a worker wrote is not visible here; choose an --out on a shared file system.")
     return run
 
 
-def run_cell(cell: SweepCell, place: Path, package: str, threads: int | None, limits: Limits) -> None:
+def run_cell(cell: SweepCell, folder: Path, package: str, share: int | None, limits: Limits) -> None:
     """Execute a cell on the worker that this is called on.
 
-    The work is done in a folder beside `place` that takes its place at the end. So what a killed worker leaves is never
+    The work is done beside `folder`, in one that takes its place at the end. So what a killed worker leaves is never
     read, and if a worker that was given up comes to its end all the same, one of the two results stays, whole.
 
     Parameters
     ----------
     cell : SweepCell
         What is executed.
-    place : Path
+    folder : Path
         Where everything is written, on a file system that the sweep sees too.
     package : str
         `code_digest` of the package that the sweep was started with.
-    threads : int or None
+    share : int or None
         How many threads numerical libraries may use.
     limits : Limits
         What it may take.
@@ -201,17 +192,13 @@ def run_cell(cell: SweepCell, place: Path, package: str, threads: int | None, li
         If this worker's package is another one, or the folder cannot be written.
     """
     if code_digest() != package:
-        raise InputError(
-            "The package of a worker is not the one that the sweep was started with; update it, and start the sweep "
-            "again."
-        )
-    if reusable(place, cell.run.key):  # a worker ended between the end of this cell and the return of its result
+        what = "The package of a worker is not the one that the sweep was started with"
+        raise InputError(f"{what}; update it, and start the sweep again.")
+    if reusable(folder, cell.run.key):  # a worker ended between the end of this cell and the return of its result
         return
-    with atomic(place) as draft:
+    with atomic(folder) as draft:
         draft.mkdir()
-        folder = {"out_dir": str(draft)} if cell.takes_out_dir else {}
-        run = replace(cell.run, started=now())
-        run = execute(Job(run, cell.source, draft, {**run.parameters, **folder}, threads, limits))
+        run = execute(Job(cell.run.begun(), cell.source, draft, share, limits))
     if run.status != "passed":
         raise CellError(run.message)
 

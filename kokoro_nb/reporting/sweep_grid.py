@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.reporting.runs import RunRecord, content_key, now
-from kokoro_nb.reporting.selection import assign_parameters, declared_parameters, find_notebooks, read_notebook
+from kokoro_nb.reporting.runs import RunRecord, content_key
+from kokoro_nb.reporting.selection import assign_parameters, find_notebooks, read_notebook
 from kokoro_nb.storage import digest, json_ready
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
 
 FORMS = {
     "notebook": 'a number or a name, or a list of them: notebook = "13"',
@@ -93,15 +96,10 @@ def read_spec(path: str | Path) -> SweepSpec:
             raise InputError(f"[requires] names the parameter '{name}', which is neither in [grid] nor in [fixed].")
         if not isinstance(needs, dict) or not all(map(_names, needs.values())):
             raise InputError(f"[requires] needs a value of '{name}' and a resource: {name}.coreml = \"coreml\".")
-    return SweepSpec(
-        path.stem,
-        _names(given["notebook"]),
-        {name: tuple(values) for name, values in grid.items()},
-        fixed,
-        {name: {value: _names(need) for value, need in needs.items()} for name, needs in requires.items()},
-        given.get("retries", 0),
-        given.get("timeout"),
-    )
+    grid = {name: tuple(values) for name, values in grid.items()}
+    requires = {name: {value: _names(need) for value, need in needs.items()} for name, needs in requires.items()}
+    limits = {key: given[key] for key in ("retries", "timeout") if key in given}
+    return SweepSpec(path.stem, _names(given["notebook"]), grid, fixed, requires, **limits)
 
 
 def _is_sound(key: str, value: Any) -> bool:
@@ -151,22 +149,19 @@ class SweepCell:
         a digest of all parameters.
     notebook : str
         Name of the notebook.
-    source : str
-        The notebook, as JSON.
+    source : NotebookNode
+        The notebook.
     label : str
         The notebook and what is particular to this cell, for reading.
     resources : frozenset of str
         What a worker has to announce.
-    takes_out_dir : bool
-        Whether the notebook declares ``out_dir``.
     """
 
     run: RunRecord
     notebook: str
-    source: str
+    source: "NotebookNode"
     label: str
     resources: frozenset[str]
-    takes_out_dir: bool
 
 
 def expand(spec: SweepSpec, folder: str | Path | None = None) -> list[SweepCell]:
@@ -187,8 +182,7 @@ def expand(spec: SweepSpec, folder: str | Path | None = None) -> list[SweepCell]
         If a notebook or a parameter is unknown, or a notebook cannot be read.
     """
     notebooks = {path.stem: read_notebook(path) for path in find_notebooks(spec.notebooks, folder)}
-    declared = {name: declared_parameters(notebook) for name, notebook in notebooks.items()}
-    given = assign_parameters(declared, {**spec.grid, **spec.fixed})
+    given = assign_parameters(notebooks, {**spec.grid, **spec.fixed})
     cells = []
     for name, notebook in notebooks.items():
         varied = [parameter for parameter in spec.grid if parameter in given[name]]
@@ -199,10 +193,9 @@ def expand(spec: SweepSpec, folder: str | Path | None = None) -> list[SweepCell]
             readable = re.sub(r"[^A-Za-z0-9.-]+", "_", "-".join(texts.values()))[:READABLE].strip("._-")
             mark = digest(json.dumps(json_ready(parameters), sort_keys=True))[:10]
             key = content_key(notebook, parameters)
-            run = RunRecord("-".join(filter(None, (name, readable, mark))), "running", key, parameters, now())
+            run = RunRecord("-".join(filter(None, (name, readable, mark))), "running", key, parameters)
             label = ": ".join(filter(None, (name, ", ".join(map(" ".join, texts.items())))))
-            needed = _needed(spec, parameters)
-            cells.append(SweepCell(run, name, json.dumps(notebook), label, needed, "out_dir" in declared[name]))
+            cells.append(SweepCell(run, name, notebook, label, _needed(spec, parameters)))
     return cells
 
 

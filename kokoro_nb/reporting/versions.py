@@ -98,18 +98,10 @@ def doctor() -> dict[str, Any]:
         }
         weights = _unless_absent("kokoro", lambda: import_module("kokoro_nb.models.kokoro").reachable_weights())
         whisper = _unless_absent("whisper", lambda: {name: whisper_available(name) for name in WHISPER})
-    return {
-        "python": platform.python_version(),
-        "executable": sys.executable,
-        "platform": platform.platform(),
-        "processors": os.cpu_count(),
-        "memory": psutil.virtual_memory().total,
-        "commit": commit(),
-        "versions": versions(),
-        "backends": backends,
-        "weights": weights,
-        "whisper": whisper,
-    }
+    found: dict[str, Any] = {"python": platform.python_version(), "executable": sys.executable}
+    found |= {"platform": platform.platform(), "processors": os.cpu_count()}
+    found |= {"memory": psutil.virtual_memory().total, "commit": commit()}
+    return {**found, "versions": versions(), "backends": backends, "weights": weights, "whisper": whisper}
 
 
 def _unless_absent(name: str, listed: Callable[[], dict[str, str | None]]) -> dict[str, str | None]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from kokoro_nb.reporting.report_files import Report
+from kokoro_nb.reporting.html import Report
 from kokoro_nb.reporting.runs import RunRecord, write_run
 from kokoro_nb.storage import file_digest
 

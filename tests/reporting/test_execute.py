@@ -10,8 +10,8 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.findings import read_findings
 from kokoro_nb.reporting import execute
 from kokoro_nb.reporting.execute import run_notebooks
+from kokoro_nb.reporting.html import Report
 from kokoro_nb.reporting.logbook import now
-from kokoro_nb.reporting.report_files import Report
 from kokoro_nb.reporting.runs import RunRecord, read_run, write_run
 from tests.reporting.conftest import save_notebook
 

@@ -10,7 +10,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 
 from kokoro_nb.findings import Finding, write_findings
 from kokoro_nb.markup import resource
-from kokoro_nb.reporting.report_files import Report
+from kokoro_nb.reporting.html import Report
 from kokoro_nb.reporting.runs import write_run
 from kokoro_nb.reporting.style import encode_png
 from tests.reporting.conftest import keep_run

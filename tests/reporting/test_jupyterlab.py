@@ -17,7 +17,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 MADE = """
 import numpy as np
 from kokoro_nb.locate.local_error import LocalError
-from kokoro_nb.reporting.explorer import widget
+from kokoro_nb.reporting.explorer import widget_class
 from kokoro_nb.reporting.explorer.entries import collect
 from kokoro_nb.traces.trace import Operator
 from kokoro_nb.traces.trace import Recorder
@@ -68,7 +68,7 @@ def lab(browser, tmp_path_factory):
 def explored(lab, browser):
     """Return a page with the explorer of 1500 operators, run once, and what it asked for beyond this machine."""
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    cells = [new_code_cell(MADE), new_code_cell("widget(collect(trace, errors=errors))")]
+    cells = [new_code_cell(MADE), new_code_cell("widget_class()(collect(trace, errors=errors))")]
     nbformat.write(new_notebook(cells=cells, metadata=kernel), lab[2] / "made.ipynb")
     page, beyond = _opened(browser, lab, "made.ipynb")
     _run_all(page)

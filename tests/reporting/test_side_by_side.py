@@ -124,7 +124,7 @@ def test_mono_refuses_what_is_no_audio():
     assert mono(torch.ones(1, 1, 5, requires_grad=True), SR).shape == (5,), "axes of length 1 are dropped"
     for y, sr, match in (
         (np.zeros((2, 3)), SR, "one channel"),
-        (np.zeros(0), SR, "one channel"),
+        (np.zeros(0), SR, "is empty"),
         (np.zeros(3, np.int16), SR, "floating-point"),
         (np.zeros(3), 24000.5, "sampling rate"),
     ):

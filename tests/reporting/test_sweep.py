@@ -4,6 +4,7 @@ import math
 import re
 from collections import Counter
 from contextlib import contextmanager
+from dataclasses import replace
 from unittest.mock import Mock
 
 import pytest
@@ -15,8 +16,8 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Finding, write_findings
 from kokoro_nb.reporting import sweep
 from kokoro_nb.reporting.execute import NotebookResult
-from kokoro_nb.reporting.run_outcome import Limits, RunOutcome
-from kokoro_nb.reporting.runs import RunRecord, content_key, read_run, read_runs
+from kokoro_nb.reporting.one_notebook import Limits
+from kokoro_nb.reporting.runs import RunOutcome, RunRecord, content_key, read_run, read_runs
 from kokoro_nb.reporting.selection import read_notebook
 from kokoro_nb.reporting.sweep import CellError, run_cell, run_sweep, write_table
 from kokoro_nb.reporting.sweep_grid import expand, read_spec
@@ -235,8 +236,8 @@ def test_the_table_has_a_row_for_each_finding_and_one_for_a_cell_without(tmp_pat
         Finding("finite", "fail", "It is finite.", "mini", "tvm", float("nan"), None, tap="decode:mul"),
     ]
     write_findings(tmp_path / "cells" / cells[0].run.notebook / "findings.json", findings, weights="mini")
-    ends = [(RunOutcome("passed"), 1.5), *[(RunOutcome("failed", "Mend it.", "No."), 2.5)] * 3]
-    runs = [cell.run.ended(*end) for cell, end in zip(cells, ends, strict=True)]
+    ends = [(RunOutcome("passed"), 1.5), *[(RunOutcome("failed", "No.", "Mend it."), 2.5)] * 3]
+    runs = [replace(cell.run.ended(how), seconds=took) for cell, (how, took) in zip(cells, ends, strict=True)]
     path = write_table(tmp_path / "results.parquet", cells, runs, tmp_path / "cells")
     first, second, failed, *_ = rows = parquet.read_table(path).to_pylist()
     assert [row["kind"] for row in rows] == ["parity", "finite", None, None, None]

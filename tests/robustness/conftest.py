@@ -11,7 +11,7 @@ from bs4 import BeautifulSoup
 
 from kokoro_nb.cache_keys import code_digest
 from kokoro_nb.reporting.execute import run_notebooks
-from kokoro_nb.reporting.report_files import Report
+from kokoro_nb.reporting.html import Report
 from tests.reporting.conftest import save_notebook
 
 # Each execution is counted outside of its folder; a fault is a script that is there, or not.

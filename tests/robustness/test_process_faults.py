@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.reporting.run_outcome import NONE, Limits
+from kokoro_nb.reporting.one_notebook import NONE, Limits
 from kokoro_nb.reporting.runs import read_run
 from kokoro_nb.storage import in_use
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kokoro_nb.markup import Fragment, number, resource, table
-from kokoro_nb.reporting.explorer.entries import COLUMNS, Entries, Entry, collect, rows, shape
+from kokoro_nb.reporting.explorer.entries import COLUMNS, Entries, Entry, collect, rows
 from kokoro_nb.reporting.fragments import rendered
 from kokoro_nb.reporting.style import NAN_MARK, REFERENCE, colours, encode_png
 from kokoro_nb.storage import json_ready
@@ -37,17 +37,12 @@ def explore(found: "Trace | Investigation") -> Any:
         If the trace has no operators.
     """
     if isinstance(found, Trace):
-        return widget(collect(found))
-    return widget(collect(found.candidate, (found.nonfinite, *found.faults), found.reference, found.errors))
-
-
-def widget(entries: Entries) -> Any:
-    """Return the widget of these operators."""
-    return _widget_class()(entries)
+        return widget_class()(collect(found))
+    return widget_class()(collect(found.candidate, (found.nonfinite, *found.faults), found.reference, found.errors))
 
 
 @cache
-def _widget_class() -> Any:
+def widget_class() -> Any:
     """Return the class of the widget; made on first use, so that importing this module does not import anywidget."""
     import traitlets
     from anywidget import AnyWidget
@@ -83,7 +78,7 @@ def _widget_class() -> Any:
 def payload(entries: Entries) -> dict[str, Any]:
     """Return the table as JSON can hold it: columns, and a list of values per operator; what is not finite by name."""
     made = rows(entries.all)
-    columns = [{"head": head, "title": COLUMNS[head], "figures": head not in TEXTS} for head in made[0]]
+    columns = [{"head": head, "title": COLUMNS[head][1], "figures": head not in TEXTS} for head in made[0]]
     return {"summary": entries.summary, "columns": columns, "rows": [json_ready(list(row.values())) for row in made]}
 
 
@@ -123,7 +118,7 @@ def answer(entries: Entries, question: Any) -> str:
 def _detail(entries: Entries, entry: Entry, values: str, live: bool = False) -> str:
     """Return one operator in full; `values` is the HTML of its histogram, `live` makes its neighbours buttons."""
     operator, errors, statistics = entry.operator, dict[str, Any](), dict[str, Any]()
-    about = [operator.op, shape(operator.shape), operator.dtype, f"{number(entry.place)} of {number(len(entries.all))}"]
+    about = [operator.op, entry.shape, operator.dtype, f"{number(entry.place)} of {number(len(entries.all))}"]
     about += [f"module {operator.module_path}"] if operator.module_path else []
     if entry.error is not None:
         errors = {"own error (of peak)": entry.error.of_peak, "as a multiple of rounding": entry.error.ratio}
@@ -209,19 +204,15 @@ def _histogram(entry: Entry) -> str:
     note = f"{number(finite.size)} finite elements" + (f"; {number(lost)} not finite are left out" if lost else "")
     ends = f"<span>{number(finite.min())}</span><span>{what}</span><span>{number(finite.max())}</span>"
     legend = f"{note}. The height of a bar is the logarithm of its count."
-    return f'<figure class="knb-values">{bars(finite)}<p class="knb-ends">{ends}</p><p>{legend}</p></figure>'
-
-
-def bars(values: np.ndarray) -> str:
-    """Return how often which value occurs, as an image of `BINS` bars, as high as the logarithm of the count."""
-    counts, edges = np.histogram(values.astype(np.float64), BINS)
+    counts, edges = np.histogram(finite.astype(np.float64), BINS)
     heights = np.ceil(TALL * np.log1p(counts) / np.log1p(counts.max()))
     columns = np.repeat(np.arange(TALL)[::-1, None] < heights, WIDTH // BINS, axis=1)
     columns[:, WIDTH // BINS - 1 :: WIDTH // BINS] = False  # a gap between the bars
     picture = np.zeros((*columns.shape, 4), np.uint8)
     picture[columns] = (*bytes.fromhex(REFERENCE[1:]), 255)
     about = f"Histogram from {number(edges[0])} to {number(edges[-1])}; the tallest of {BINS} bars: {counts.max()}"
-    return _image(picture, about, "knb-histogram")
+    bars = _image(picture, about, "knb-histogram")
+    return f'<figure class="knb-values">{bars}<p class="knb-ends">{ends}</p><p>{legend}</p></figure>'
 
 
 def _image(pixels: np.ndarray, about: str, kind: str) -> str:

@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from kokoro_nb.locate.local_error import LocalError
 
 COLUMNS = {
-    "#": "Place in the order of execution",
-    "operator": "Path of the module that calls it, and the operator",
-    "verdict": "Whether it is right, given what it read",
-    "× rounding": "Its own error, as a multiple of the rounding-error bound",
-    "own error": "Its own error on its own inputs, of the peak",
-    "with inherited": "Largest difference from the reference, of its peak",
-    "finite %": "Share of the elements that are finite",
-    "min": "Smallest finite element",
-    "max": "Largest finite element",
-    "mean": "Mean of the finite elements",
-    "rms": "Root mean square of the finite elements",
-    "shape": "Shape of the result",
-    "dtype": "Dtype of the result",
+    "#": ("place", "Place in the order of execution"),
+    "operator": ("name", "Path of the module that calls it, and the operator"),
+    "verdict": ("verdict", "Whether it is right, given what it read"),
+    "× rounding": ("error.ratio", "Its own error, as a multiple of the rounding-error bound"),
+    "own error": ("error.of_peak", "Its own error on its own inputs, of the peak"),
+    "with inherited": ("apart", "Largest difference from the reference, of its peak"),
+    "finite %": ("finite", "Share of the elements that are finite"),
+    "min": ("tap.statistics.minimum", "Smallest finite element"),
+    "max": ("tap.statistics.maximum", "Largest finite element"),
+    "mean": ("tap.statistics.mean", "Mean of the finite elements"),
+    "rms": ("tap.statistics.rms", "Root mean square of the finite elements"),
+    "shape": ("shape", "Shape of the result"),
+    "dtype": ("operator.dtype", "Dtype of the result"),
 }
-"""The columns of the table of operators, and what each is."""
+"""The columns of the table of operators: what of an `Entry` stands in each, and what that is."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,22 +101,17 @@ class Entry:
         room = math.inf if self.tap is None or math.isnan(self.tap.statistics.margin) else self.tap.statistics.margin
         return (-(self.verdict == "fail"), -self.broken, -(self.verdict == "unknown"), -ratio, -apart, room, self.place)
 
-    def row(self) -> dict[str, Any]:
-        """Return its row of the table, by column; None or ``""`` of what is not known."""
-        measured = None if self.tap is None else self.tap.statistics
-        moments = {"min": "minimum", "max": "maximum", "mean": "mean", "rms": "rms"}
-        return {
-            "#": self.place,
-            "operator": self.name,
-            "verdict": self.verdict,
-            "× rounding": getattr(self.error, "ratio", None),
-            "own error": getattr(self.error, "of_peak", None),
-            "with inherited": self.apart,
-            "finite %": self.finite,
-            **{head: getattr(measured, name, None) for head, name in moments.items()},
-            "shape": shape(self.operator.shape),
-            "dtype": self.operator.dtype,
-        }
+    @property
+    def shape(self) -> str:
+        """Its shape in words."""
+        return " × ".join(map(str, self.operator.shape)) or "one number"
+
+    def cell(self, head: str) -> Any:
+        """Return what stands in a column of the table; None or ``""`` of what is not known."""
+        found: Any = self
+        for name in COLUMNS[head][0].split("."):
+            found = getattr(found, name, None)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,15 +207,5 @@ def _apart(given: Any, right: np.ndarray) -> float:
 
 def rows(entries: Sequence[Entry]) -> list[dict[str, Any]]:
     """Return a row for each operator, with the columns that have a value in any."""
-    made = [entry.row() for entry in entries]
-    heads = [head for head in COLUMNS if any(row[head] not in (None, "") for row in made)]
-    return [{head: row[head] for head in heads} for row in made]
-
-
-def shape(sizes: Sequence[int]) -> str:
-    """Return a shape in words.
-
-    >>> shape((1, 24, 40)), shape(())
-    ('1 × 24 × 40', 'one number')
-    """
-    return " × ".join(map(str, sizes)) or "one number"
+    heads = [head for head in COLUMNS if any(entry.cell(head) not in (None, "") for entry in entries)]
+    return [{head: entry.cell(head) for head in heads} for entry in entries]

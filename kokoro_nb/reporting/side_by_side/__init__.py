@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening import spectrum
-from kokoro_nb.listening.waveform import finite_fraction, percent, rms_ratio_db
+from kokoro_nb.listening.waveform import as_signal, finite_fraction, percent, rms_ratio_db
 from kokoro_nb.markup import Fragment, number, resource
 from kokoro_nb.reporting.fragments import rendered
 from kokoro_nb.reporting.style import NAN_MARK, encode_png
@@ -82,10 +82,9 @@ def side_by_side(
     size = samples[reference].size
     hop = max(HOP, math.ceil(size / COLUMNS))
     drawn = spectrograms(samples, reference, sr, hop)
-    gain, governing = _gain(samples)
+    gain, loudness = _gain(samples)
     shown = [_version(name, y, samples[reference], reference, sr, gain) for name, y in samples.items()]
     about = f"{number(size / sr)} s · {number(size)} samples at {number(sr)} Hz"
-    loudness = _loudness(gain, governing)
     given: dict[str, Any] = {"mark": MARK, "not_finite": NOT_FINITE, "floor": FLOOR_DB, "mels": MELS, "title": title}
     given |= {"sr": sr, "size": size, "hop": hop, "gain": gain, "about": about, "loudness": loudness}
     html = rendered("versions.html.j2", versions=shown, drawn=drawn, **given)
@@ -96,7 +95,7 @@ def side_by_side(
 def _checked(versions: Mapping[str, Any], sr: int) -> dict[str, Floats]:
     if not versions:
         raise InputError("There are no versions to set side by side; give one at least.")
-    samples = {name: mono(y, sr).astype(np.float64) for name, y in versions.items()}
+    samples = {name: mono(y, sr) for name, y in versions.items()}
     sizes = {name: y.size for name, y in samples.items()}
     if len(set(sizes.values())) > 1:
         each = ", ".join(f"'{name}' has {number(size)}" for name, size in sizes.items())
@@ -105,17 +104,13 @@ def _checked(versions: Mapping[str, Any], sr: int) -> dict[str, Floats]:
 
 
 def _gain(samples: Mapping[str, Floats]) -> tuple[float, str]:
-    """Return the gain at which the loudest playable version is within full scale, and which one that is."""
+    """Return the gain at which the loudest playable version is within full scale, and a sentence on it."""
     peaks = {name: float(np.abs(y).max()) for name, y in samples.items() if np.isfinite(y).all()}
-    governing = max(peaks, key=lambda name: peaks[name], default="")
-    return 1 / max(1.0, peaks.get(governing, 1.0)), governing
-
-
-def _loudness(gain: float, governing: str) -> str:
-    if gain == 1:
-        return "At one gain: nothing is turned up or down."
-    down = f"{-20 * math.log10(gain):.1f} dB down, for '{governing}' is beyond full scale"
-    return f"At one gain, {down}. The WAV files are untouched."
+    loudest = max(peaks, key=lambda name: peaks[name], default="")
+    if peaks.get(loudest, 0.0) <= 1:
+        return 1.0, "At one gain: nothing is turned up or down."
+    down = f"{20 * math.log10(peaks[loudest]):.1f} dB down, for '{loudest}' is beyond full scale"
+    return 1 / peaks[loudest], f"At one gain, {down}. The WAV files are untouched."
 
 
 def _version(name: str, y: Floats, against: Floats, reference: str, sr: int, gain: float) -> dict[str, Any]:
@@ -280,8 +275,8 @@ def envelope(y: Floats, blocks: int) -> Envelope:
     return Envelope(np.rint(scaled).astype(np.int8).reshape(-1), block, peak, finite_fraction(y))
 
 
-def mono(y: Any, sr: int) -> np.ndarray:
-    """Return `y` as a NumPy array after checking that it is one channel of real floating-point audio.
+def mono(y: Any, sr: int) -> Floats:
+    """Return `y` as float64 samples after checking that it is one channel of real floating-point audio.
 
     Parameters
     ----------
@@ -295,15 +290,9 @@ def mono(y: Any, sr: int) -> np.ndarray:
     InputError
         If it has several channels, no samples or another dtype, or `sr` is no positive whole number.
     """
-    y = np.squeeze(np.asarray(y.detach().cpu() if hasattr(y, "detach") else y))
-    y = y.reshape(1) if y.ndim == 0 else y
-    if y.ndim != 1 or not y.size:
-        raise InputError(f"A player takes one channel of audio, shape (samples,); this has shape {y.shape}.")
-    if y.dtype.kind != "f":
-        raise InputError(f"A player takes floating-point audio, full scale at 1; this is {y.dtype}.")
     if isinstance(sr, bool) or int(sr) != sr or sr <= 0:
         raise InputError(f"The sampling rate must be a positive whole number of Hz, not {sr!r}.")
-    return y
+    return as_signal(np.atleast_1d(np.squeeze(np.asarray(y.detach().cpu() if hasattr(y, "detach") else y))))
 
 
 def level(peak: float) -> str:
