@@ -168,7 +168,7 @@ class PairedValues:
 
     @cached_property
     def lacked(self) -> ComparedNode | None:
-        """The first operator of the reference that the candidate lacks and an output there shows; none that is fixed."""
+        """The first operator there that the candidate lacks and an output shows; none whose result is fixed."""
         there = replace(self, reference=self.candidate, known=self.own, pairs=self.back)
         lacking = replace(there, candidate=self.reference, own=self.known, back=self.pairs).unlike()
         made = ((one, [name for name in one.outputs if name in self.known]) for one in lacking)
