@@ -202,8 +202,8 @@ class PairedPrograms(PairedValues):
             how = [("operator lowered as another", f"it has {mine} inputs in place of {theirs}")]
         if how:
             yield self._first(node, how)
-        for one, there, words in self._changed(self._before(node)):
-            yield self._first(one, [("changed constant", words)], there.key, node)
+        for earlier, there, words in self._changed(self._before(node)):
+            yield self._first(earlier, [("changed constant", words)], there.key, node)
         statement = f"{node} is the first divergence from {self.reference.label}, though operator, constants"
         statement = f"{statement} and attributes are the same."
         apart = float(np.max([self.pairs[one][1] for one in node.reads if one in self.pairs], initial=0.0))
@@ -277,8 +277,8 @@ class PairedPrograms(PairedValues):
                 words = f"it computes something else than {there} there: {cause}"
                 found = self._first(node, [("operator lowered as another", words)])
                 yield replace(found, mechanism=cause)
-        for there, words in self.channel_factors(node):
-            yield self._first(node, [("changed constant", words)], there, node)
+        for key, words in self.channel_factors(node):
+            yield self._first(node, [("changed constant", words)], key, node)
         kinds = {one.kind for one in self._before(node) if self.paired_reads(one) & self.read_by(other)}
         if behind is not None and other.kind not in kinds | {node.kind}:
             words = f"the file has no {other}, which is before {behind.key} there"

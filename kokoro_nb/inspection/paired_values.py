@@ -168,9 +168,11 @@ class PairedValues:
 
     @cached_property
     def lacked(self) -> ComparedNode | None:
-        """The first operator of the reference whose result the candidate has nowhere, and an output there shows."""
+        """The first operator there that the candidate lacks and an output shows; none whose result is fixed."""
         there = replace(self, reference=self.candidate, known=self.own, pairs=self.back)
-        return next(replace(there, candidate=self.reference, own=self.known, back=self.pairs).unlike(), None)
+        lacking = replace(there, candidate=self.reference, own=self.known, back=self.pairs).unlike()
+        made = ((one, [name for name in one.outputs if name in self.known]) for one in lacking)
+        return next((one for one, names in made if not all(map(self.is_fixed, names))), None)
 
     def _unpaired_ahead(self, pairs: Mapping[str, tuple[str, float]]) -> dict[str, set[str]]:
         """Return for each value those made of it through unpaired values alone, itself too if it is one."""
