@@ -68,7 +68,6 @@ def write_finding_bundle(
     runner, packages = RUNNERS[culprit.backend]
     name, given = culprit.tap.name, [one for one in culprit.upstream if not one.startswith((INPUT, CONSTANT))]
     cut, healed = (part(program, given, [name]) for program in (candidate, healthy))
-    assert reference.meaning is not None
     captured = {one: reference.values[one] for one in given}
     right = np.asarray(reference.meaning.recompute(name, reference.inputs, captured).numpy(), order="C")
     fed = cut.inputs(reference.inputs, reference.values)

@@ -21,8 +21,8 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.locate.culprit import Mechanism, with_known_defect, wrong_at
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.forms import OtherForm
-from kokoro_nb.locate.interface_faults import RANDOM
 from kokoro_nb.locate.investigation import Subject, reference_trace
+from kokoro_nb.locate.module_diagnosis import RANDOM
 from kokoro_nb.locate.remedies import Plan, Remedy, tried, with_needed_patches, with_noise_as_input
 from kokoro_nb.locate.trials import FORMS, forms_of, generic, in_other_form
 from kokoro_nb.traces.trace import Operator

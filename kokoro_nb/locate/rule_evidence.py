@@ -1,6 +1,6 @@
 """What a rule for mechanisms looks at, what the wrong elements have in common, and how an explanation is measured."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -12,7 +12,7 @@ from kokoro_nb.locate.culprit import Mechanism, Name
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.torch_private import schema
 from kokoro_nb.traces.statistics import in_channels, wrong_channels
-from kokoro_nb.traces.trace import Meaning
+from kokoro_nb.traces.trace import CONSTANT, Meaning, Trace
 
 HALF = 65504.0  # largest finite float16
 NEAR = 1e-5  # of the peak: two computations of a number in float32 are as near to each other as that
@@ -139,6 +139,12 @@ class Evidence:
         """The arguments; where they are not known, its float inputs as the operands ``self`` and ``other``."""
         floats = [value.astype(np.float64) for value in self.inputs.values() if value.dtype.kind == "f"]
         return self.arguments or dict(zip(("self", "other"), floats, strict=False))
+
+
+def evidence_of(error: LocalError, read: Iterable[str], meaning: Meaning, trace: Trace) -> Evidence:
+    """Return the evidence of an operator of a run, with those of its inputs that are no constants."""
+    inputs = {one: trace.value(one) for one in read if not one.startswith(CONSTANT)}
+    return Evidence(error, inputs, call_of(meaning, error.operator.name, trace.inputs, trace.values))
 
 
 def call_of(meaning: Meaning, name: str, inputs: Mapping[str, Any], captured: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from kokoro_nb.locate.culprit import Culprit, Mechanism, wrong_at
 from kokoro_nb.locate.local_error import Judge, LocalError, parts, uncaptured
 from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.output_error import worst_output
-from kokoro_nb.locate.rule_evidence import Evidence, call_of
+from kokoro_nb.locate.rule_evidence import Evidence, evidence_of
 from kokoro_nb.traces.statistics import compare, describe
 from kokoro_nb.traces.trace import CONSTANT, INPUT, VIEWS, Operator, Tap, Trace
 
@@ -151,15 +151,11 @@ def _candidates(error: LocalError, wrong: Sequence[LocalError], sound: Collectio
 def _culprit(
     reference: Trace, candidate: Trace, judge: Judge, error: LocalError, candidates: tuple[str, ...]
 ) -> Culprit:
-    name = error.operator.name
-    upstream = judge.upstream(name)
-    assert reference.meaning is not None
-    call = call_of(reference.meaning, name, candidate.inputs, candidate.values)
-    evidence = Evidence(error, {one: judge.value(one) for one in upstream}, call)
+    name, upstream = error.operator.name, judge.upstream(error.operator.name)
+    evidence = evidence_of(error, upstream, reference.meaning, candidate)
     about: dict[str, Any] = {"candidates": candidates, "inherited_error": _inherited(reference, error)}
-    about["upstream"] = (*upstream, *(f"{CONSTANT}{one}" for one in judge.constants(name)))
-    about["reaches_output"] = _reaches(reference, candidate)
-    return wrong_operator(evidence, candidate.backend, tap=candidate[name], **about)
+    about |= {"upstream": upstream, "reaches_output": _reaches(reference, candidate), "tap": candidate[name]}
+    return wrong_operator(evidence, candidate.backend, **about)
 
 
 def wrong_operator(evidence: Evidence, backend: str, **about: Any) -> Culprit:

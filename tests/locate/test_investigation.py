@@ -100,5 +100,5 @@ def test_what_is_compiled_alone_is_judged_with_its_arguments():
     right, rows = reference.values[":select"], reference.values[":tanh"].reshape(-1)
     given = rows[[0, *range(2, 14, 3)]].reshape(1, 5)  # of each row what stands before it
     error = LocalError(reference[":select"].operator, 1.0, 1.0, np.inf, given != right, given, right, ())
-    found = alone_wrong(error, reference.meaning, reference.inputs, reference.values, "eager")
+    found = alone_wrong(error, reference, "eager")
     assert found.mechanism.statement == "an index counted from the end read before the tensor"

@@ -129,7 +129,7 @@ def test_what_was_not_captured_is_computed_along(toy):
     assert judge.upstream(":add") == (":tanh", "input:x")
     assert judge.error(":add").along == (":sin", ":view", ":mul")
     assert judge.error(":add").ratio <= 1
-    np.testing.assert_array_equal(judge.value("input:x"), program.inputs["x"])
+    np.testing.assert_array_equal(judge.candidate.value("input:x"), program.inputs["x"])
     wrong = Judge(program, program.trace({":sin": lambda x: -x}, missing=(":view", ":sin")))
     assert wrong.error(":add").ratio > 1
 
@@ -141,7 +141,7 @@ def test_constants_that_went_into_it(toy, step):
     }
     program = toy(steps, constants={"w": np.float32(2.5), "b": np.float32(1)})
     judge = Judge(program, program.trace(missing=(":neg",)))
-    assert judge.constants(":mul") == ("b", "w")
+    assert judge.upstream(":mul") == ("input:x", "constant:b", "constant:w")
     assert judge.error(":mul").ratio <= 1
 
 

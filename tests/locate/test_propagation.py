@@ -24,7 +24,7 @@ def test_the_errors_of_all_operators_together_are_what_the_runtime_gave(healthy)
     planted = plant(plant(healthy, Fault("scaled", ":sin")), Fault("sign_flip", ":cos"))
     reference = reference_trace(healthy, X)
     found = investigate(planted, X, "eager", reference)
-    whole = ErrorPropagation(reference.meaning, reference.inputs, deviations(reference.meaning, found.candidate))
+    whole = ErrorPropagation(reference, deviations(reference, found.candidate))
     together = whole.outputs(whole.names)["output"]
     np.testing.assert_allclose(together, found.candidate.outputs["output"], rtol=0, atol=1e-12)
     np.testing.assert_array_equal(whole.outputs(())["output"], whole.right["output"])
