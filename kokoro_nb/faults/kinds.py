@@ -1,9 +1,8 @@
 """The place of a fault, one operator of a copied program, and the kinds: a name, what it does, and its operators."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.fx.node import map_arg
@@ -117,8 +116,7 @@ ATEN = torch.ops.aten
 SMALL = 1e-2  # a number up to here that is added to a tensor is taken for an epsilon
 
 
-@dataclass(frozen=True)
-class FaultKind:
+class FaultKind(NamedTuple):
     """One kind of fault.
 
     Attributes

@@ -185,12 +185,15 @@ def explained(
 
     Only the positions `inside` of the last axis are looked at.
     """
-    error = evidence.error
-    usable = np.isfinite(error.given) & np.isfinite(error.right) & np.isfinite(instead)
-    if usable.mean() < 1:
+    tensors = (evidence.error.given, evidence.error.right, instead)
+    if not all(np.isfinite(one).all() for one in tensors):
         return None
-    tensors = (error.given, error.right, instead)
     share = nearer(*(np.atleast_1d(one).astype(np.float64)[..., inside] for one in tensors))
+    return _of_share(name, statement, words, share)
+
+
+def _of_share(name: Name, statement: str, words: str, share: float) -> Mechanism | None:
+    """Return a mechanism that explains this share of the error; None where that is too little."""
     if not share > MOSTLY:
         return None
     return Mechanism(name, statement, (f"the result is {words}, to {100 * share:.4g} %",), explained=share)
@@ -212,7 +215,4 @@ def explained_throughout(statement: str, evidence: Evidence, instead: np.ndarray
     if not alike or (error.wrong & ~known).any():  # of what is not finite as it should be, or not of its shape
         largest = float(np.max(np.abs(given - odd), where=np.isfinite(given), initial=0.0))
         share = float(np.allclose(given, instead, rtol=0, atol=NEAR * largest, equal_nan=True))
-    if not share > MOSTLY:
-        return None
-    text = f"the result is {words}, to {100 * share:.4g} %"
-    return Mechanism("operator lowered as another", statement, (text,), explained=share)
+    return _of_share("operator lowered as another", statement, words, share)
