@@ -224,8 +224,7 @@ def _form(given: np.ndarray, exact: np.ndarray, operator: Operator) -> str:
     """Return in what shape or kind of number the result differs from what it should be; empty if in neither."""
     if given.shape != exact.shape:
         return f"shape {given.shape} in place of {exact.shape}"
-    numbers = {"i": "integer", "u": "integer"}
-    kinds = [numbers.get(one.dtype.kind, one.dtype.kind) for one in (given, exact)]
+    kinds = [one.dtype.kind.replace("u", "i") for one in (given, exact)]  # of integers, whatever their sign
     return "" if kinds[0] == kinds[1] else f"{given.dtype} in place of {operator.dtype}"
 
 

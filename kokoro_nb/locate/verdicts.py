@@ -18,14 +18,14 @@ from kokoro_nb.traces.trace import CONSTANT, INPUT, VIEWS, Operator, Tap, Trace
 SHOWN = 1e-5  # of the peak of an output
 
 
-def first_nonfinite(reference: Trace | None, candidate: Trace) -> Culprit:
+def first_nonfinite(reference: Trace, candidate: Trace) -> Culprit:
     """Return the first operator whose result is not finite although all its inputs are.
 
     Parameters
     ----------
-    reference : Trace or None
+    reference : Trace
         Of the eager program: what is as little finite there is no fault of the backend, and it shows which of the
-        operators that were not captured compute nothing of their own. Without one, everything has to be finite.
+        operators that were not captured compute nothing of their own.
     candidate : Trace
         Of any backend; statistics are enough.
 
@@ -36,36 +36,35 @@ def first_nonfinite(reference: Trace | None, candidate: Trace) -> Culprit:
         comes from operators that were not captured: those are its candidates.
     """
     trace = candidate
-    expected = {tap.name: tap.statistics.finite for tap in reference.taps} if reference else {}
+    expected = {tap.name: tap.statistics.finite for tap in reference.taps}
     state = {
         tap.name: tap.statistics.finite >= expected.get(tap.name, 1) or 0 in tap.statistics.shape for tap in trace.taps
     }
     bad = [tap for tap in trace.taps if not state[tap.name]]
     reaches = _output_shows(trace, reference)
     if not bad:
-        unseen = _uncovered(reference, trace) if reference else trace.missing
+        unseen = _uncovered(reference, trace)
         were = "was" if len(unseen) == 1 else "were"
         reason = f"{len(unseen)} {were} not captured, from {unseen[0]} on" if unseen else ""
         reason = "an output is not finite" if reaches else reason
-        return Culprit(
-            "nonfinite", "unknown" if reason else "pass", trace.backend, reaches_output=reaches or None, reason=reason
-        )
+        verdict: Verdict = "unknown" if reason else "pass"
+        return Culprit("nonfinite", verdict, trace.backend, reaches_output=reaches or None, reason=reason)
     known = {operator.name: operator for operator in trace.requested}
     source = next((tap for tap in bad if all(_finite(trace, one, state, known) for one in tap.operator.inputs)), None)
     tap = source or bad[0]
     lost = () if source else uncaptured(tap.operator, state, known)
     reason = "" if source else "its inputs were not captured" if lost else "its inputs are not finite either"
     about: dict[str, Any] = {"channels": tap.statistics.pattern, "upstream": tap.operator.inputs, "reason": reason}
-    verdict: Verdict = "fail" if source else "unknown"
+    verdict = "fail" if source else "unknown"
     return Culprit("nonfinite", verdict, trace.backend, tap, (tap.name, *lost), reaches_output=reaches, **about)
 
 
-def _output_shows(trace: Trace, reference: Trace | None) -> bool | None:
+def _output_shows(trace: Trace, reference: Trace) -> bool | None:
     """Return whether an output is not finite where it should be; None if no output was captured."""
     if not trace.outputs:
         return None
-    right = reference.outputs if reference else {}
-    sound = {name: np.isfinite(one) for name, one in right.items() if one.shape == trace.outputs[name].shape}
+    right = reference.outputs.items()
+    sound = {name: np.isfinite(one) for name, one in right if one.shape == trace.outputs[name].shape}
     wrong = (np.logical_and(~np.isfinite(given), sound.get(name, True)) for name, given in trace.outputs.items())
     return any(one.any() for one in wrong)
 
@@ -191,8 +190,6 @@ def _reaches(reference: Trace, candidate: Trace) -> bool:
 
 def _uncovered(reference: Trace, candidate: Trace) -> tuple[str, ...]:
     """Return the operators that were not captured, that compute something and have no twin."""
-    if reference.meaning is None:
-        return candidate.missing
     captured = {tap.name for tap in candidate.taps}
     twins = {_work(tap.operator) for tap in candidate.taps}
     folded: set[str] = set()
