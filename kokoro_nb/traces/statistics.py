@@ -28,6 +28,8 @@ class Statistics:
         Over the finite elements alone; NaN where there are none. Mean and rms are accumulated in float64.
     channels_whole, channels_partly : tuple of int
         Channels (axis 1 of two axes or more) that are wholly, and partly, non-finite.
+    first_index : tuple of int or None
+        Index of the first non-finite element in C order.
     """
 
     shape: tuple[int, ...]
@@ -41,6 +43,7 @@ class Statistics:
     rms: float
     channels_whole: tuple[int, ...]
     channels_partly: tuple[int, ...]
+    first_index: tuple[int, ...] | None
 
     @property
     def peak(self) -> float:
@@ -65,7 +68,7 @@ class Statistics:
         >>> describe(np.array([[[1.0, 2.0], [np.nan, np.inf]]])).pattern
         '1 of 2 channels wholly non-finite'
         """
-        if not self.nan + self.inf:
+        if self.first_index is None:
             return "empty" if np.isnan(self.finite) else "all finite"
         if not self.finite:
             return "wholly non-finite"
@@ -90,7 +93,8 @@ def describe(array: Any) -> Statistics:
     known = flat[finite] if bad else flat
     channels = wrong_channels(~finite.reshape(*array.shape, -1)) if bad and array.ndim > 1 else ((), ())
     nan, share = int(np.isnan(flat[~finite]).sum()), known.size / flat.size if flat.size else float("nan")
-    return Statistics(array.shape, str(array.dtype), share, nan, bad - nan, *_moments(known), *channels)
+    first = _first_bad(finite, array.shape) if bad else None
+    return Statistics(array.shape, str(array.dtype), share, nan, bad - nan, *_moments(known), *channels, first)
 
 
 def _moments(known: np.ndarray) -> tuple[float, float, float, float]:
@@ -111,6 +115,11 @@ def wrong_channels(wrong: np.ndarray) -> tuple[tuple[int, ...], tuple[int, ...]]
     some, every = wrong.any(axis=axes), wrong.all(axis=axes)
     whole, partly = np.flatnonzero(some & every), np.flatnonzero(some & ~every)
     return tuple(whole.tolist()), tuple(partly.tolist())
+
+
+def _first_bad(finite: np.ndarray, shape: tuple[int, ...]) -> tuple[int, ...]:
+    parts = finite.reshape(*shape, -1).all(axis=-1)  # of a complex number both parts
+    return tuple(map(int, np.unravel_index(int(np.argmin(parts)), shape)))
 
 
 FLOORS = 4  # a right runtime rounds elsewhere than eager float32, and so may be off by a few times as much

@@ -10,7 +10,7 @@ def test_finite_tensor_by_arithmetic():
     assert (found.shape, found.dtype, found.finite, found.nan, found.inf) == ((2, 2), "float32", 1.0, 0, 0)
     assert (found.minimum, found.maximum, found.peak, found.mean) == (-3.0, 2.0, 3.0, 0.0)
     assert found.rms == pytest.approx(np.sqrt(14 / 4))  # 1 + 9 + 4 + 0 over 4
-    assert found.pattern == "all finite"
+    assert (found.pattern, found.first_index) == ("all finite", None)
 
 
 def _holed(shape, holes, dtype=np.float32):
@@ -23,19 +23,19 @@ def _holed(shape, holes, dtype=np.float32):
 
 def _cases():
     holed = _holed((1, 4, 3), {(0, 1): np.nan, (0, 3, 2): np.inf}, np.float64)
-    seen = {"channels_whole": (1,), "channels_partly": (3,), "nan": 3, "inf": 1}
+    seen = {"channels_whole": (1,), "channels_partly": (3,), "nan": 3, "inf": 1, "first_index": (0, 1, 0)}
     pattern = "1 of 4 channels wholly non-finite, 1 of 4 channels partly non-finite"
     yield holed, {**seen, "finite": 8 / 12, "pattern": pattern}
     yield _holed(4, {1: np.nan}), {"channels_whole": (), "channels_partly": (), "pattern": "75 % finite"}
     seen = {"nan": 1, "inf": 2, "finite": 0.25, "minimum": 2.0, "maximum": 2.0, "peak": 2.0, "mean": 2.0}
     yield np.array([np.nan, np.inf, -np.inf, 2.0]), seen
     seen = {"dtype": "complex64", "nan": 0, "inf": 1, "finite": 7 / 8, "minimum": -4.0, "maximum": 3.0}
-    seen |= {"channels_partly": (1,), "rms": pytest.approx(np.sqrt((9 + 16 + 1) / 7))}
+    seen |= {"channels_partly": (1,), "first_index": (0, 1), "rms": pytest.approx(np.sqrt((9 + 16 + 1) / 7))}
     yield np.array([[3 - 4j, complex(0, np.inf)], [1j, 0]], np.complex64), seen
-    yield np.array(np.inf, np.float32), {"shape": (), "inf": 1, "pattern": "wholly non-finite"}
+    yield np.array(np.inf, np.float32), {"shape": (), "inf": 1, "pattern": "wholly non-finite", "first_index": ()}
     nothing = dict.fromkeys(("minimum", "maximum", "mean", "rms", "peak"), pytest.approx(np.nan, nan_ok=True))
     yield np.full((2, 3), np.nan), {"finite": 0, "pattern": "wholly non-finite", **nothing}
-    nothing |= {"finite": pytest.approx(np.nan, nan_ok=True), "nan": 0, "inf": 0}
+    nothing |= {"finite": pytest.approx(np.nan, nan_ok=True), "nan": 0, "inf": 0, "first_index": None}
     for shape in ((0,), (1, 3, 0)):
         yield np.zeros(shape), {"shape": shape, "pattern": "empty", **nothing}
     yield _holed(2, {0: -655.04}, np.float16), {"margin": pytest.approx(20 * np.log10(65504 / 655))}  # 655.0 in float16
@@ -67,6 +67,8 @@ def test_agrees_with_the_plain_computation(dtype, holes):
     assert found.finite == np.isfinite(values).mean()
     finite = np.isfinite(values).all(axis=(0, 2))
     assert (found.channels_whole, found.channels_partly) == ((), tuple(np.flatnonzero(~finite)))
+    first = np.unravel_index(np.argmin(np.isfinite(values)), values.shape)
+    assert found.first_index == (first if holes else None)
 
 
 @pytest.mark.parametrize("size", [1e200, 1e-200, 1.7e308, 5e-324, np.float16(60_000)])
@@ -81,6 +83,7 @@ def test_a_block_without_a_finite_element_counts_for_nothing():
     found = describe(numbers)
     assert (found.nan, found.inf, found.minimum, found.maximum) == (65536, 1, -3.0, -2.0)
     assert found.mean == pytest.approx(-(3 * 65535 + 2 * 10) / 65545, rel=1e-12)
+    assert found.first_index == (0,)
 
 
 def test_identity():
