@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.fx.node import map_arg
 
-from kokoro_nb.faults.kinds import FaultSite
+from kokoro_nb.faults.planting import FaultSite
 from kokoro_nb.torch_private import decomposition, schema
 
 

@@ -145,7 +145,7 @@ def _tries(subject: Subject, operator: Operator | None, failure: Failure) -> Ite
             break
         following = refused_operator(changed, outputs)
         operator = None if following is None or following.kind == operator.kind else following
-    if (runtime := with_core_operators(subject.runtime)) is not None:
+    if (runtime := _with(subject.runtime, core_operators=True)) is not None:
         statement = "The program is taken apart into PyTorch's core operators first (run_decompositions())."
         yield "setting", CORE, statement, partial(subject.outputs, runtime=runtime)
 
@@ -156,11 +156,6 @@ def _outcome(backend: str, compute: Callable[..., Any], *about: Any) -> Any:
         return compute(*about)
     except Exception as error:
         return Failure(backend, "run", type(error).__name__, str(error))
-
-
-def with_core_operators(runtime: Any) -> Any | None:
-    """Return a backend that is given PyTorch's core operators; None where it is already, or has no such setting."""
-    return _with(runtime, core_operators=True)
 
 
 def _with(runtime: Any, **setting: Any) -> Any | None:
@@ -191,7 +186,7 @@ def supplied(exported: Exported, runtime: Backend, names: Sequence[str]) -> tupl
     """
     for name in names:
         if name == CORE:
-            changed = with_core_operators(runtime)
+            changed = _with(runtime, core_operators=True)
             if changed is None:
                 raise InputError(f"'{CORE}' cannot be supplied to {runtime.name}; leave it out.")
             runtime = changed

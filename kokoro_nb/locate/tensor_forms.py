@@ -8,8 +8,7 @@ from typing import Any
 import torch
 
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.faults.kinds import FaultSite
-from kokoro_nb.faults.planting import copied_program, with_program
+from kokoro_nb.faults.planting import FaultSite, copied_program, with_program
 from kokoro_nb.locate.forms import (
     DECOMPOSED,
     ELEMENTWISE,
