@@ -96,7 +96,7 @@ def trace(
     from kokoro_nb.backends import backend as named
     from kokoro_nb.backends.base import Failure, running
     from kokoro_nb.backends.exported import as_exported
-    from kokoro_nb.locate.tapping import traced
+    from kokoro_nb.locate.investigation import traced
 
     runtime = running(named(backend))
     exported = as_exported(module, inputs, backend)

@@ -19,7 +19,7 @@ from kokoro_nb.inspection.value_types import Arrays, Tell, Value
 from kokoro_nb.inspection.whole_file import OutputSummary, imprecise, unread_inputs, unstable
 from kokoro_nb.locate.local_error import Judge
 from kokoro_nb.traces.statistics import describe
-from kokoro_nb.traces.trace import Meaning, Tap, Trace
+from kokoro_nb.traces.trace import CONSTANT, Meaning, Tap, Trace
 
 NEARER = 0.1  # of the runtime's error: a second computation in float32 that stays below it proves the kernel wrong
 
@@ -236,5 +236,6 @@ def _judged(program: CapturedProgram, judge: Judge, run: ProgramRun, far: dict[s
     reason = hidden.get(name) or shown or next(unseen, "")
     if reason:
         return NodeJudgement(*about, "unknown", reason)
-    finite = all(is_finite(judge.value(one)) for one in judge.upstream(name))
+    read = [one for one in judge.upstream(name) if not one.startswith(CONSTANT)]
+    finite = all(is_finite(judge.candidate.value(one)) for one in read)
     return judgement(about, finite, lambda: ([NodeOutputError.of(judge.error(name))], []), lambda _: far.get(name))

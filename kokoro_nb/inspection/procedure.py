@@ -20,9 +20,8 @@ from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.judged_run import InspectionFinding
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.diagnosis import Diagnosis
-from kokoro_nb.locate.interface_faults import drawing
 from kokoro_nb.locate.investigation import Subject, investigate, reference_trace
-from kokoro_nb.locate.module_diagnosis import bisected_diagnosis, placed, traced_diagnosis
+from kokoro_nb.locate.module_diagnosis import bisected_diagnosis, drawing, placed, traced_diagnosis
 from kokoro_nb.locate.output_error import LOST, OutputError, output_error
 from kokoro_nb.locate.paired_programs import other_program, parting
 from kokoro_nb.locate.refusal import failed_diagnosis, supplied

@@ -20,23 +20,9 @@ def _single(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, other=None, **_: function(*(np.float32(one) for one in (self, other) if one is not None))
 
 
-def _rounded(function: Callable[..., Any]) -> Alternative:
-    """Return a function of whole numbers and a fraction as one of the whole part of that fraction."""
-
-    def compute(self: np.ndarray, other: Any, **_: Any) -> Any:
-        known = isinstance(other, float) and self.dtype.kind in "iu" and other != int(other)
-        return function(self, int(other)) if known else None
-
-    return "the same of the number rounded to the tensor's integer dtype", compute
-
-
 def _instead(function: Callable[..., Any]) -> Alternative:
     """Return another function of two operands."""
     return function.__name__, lambda self, other, **_: function(self, other)
-
-
-def _mask_times(self: np.ndarray, other: Any, **_: Any) -> Any:
-    return self & bool(other) if self.dtype.kind == "b" and isinstance(other, int | float) else None
 
 
 def _whole_quotient(self: Any, other: Any, rounding_mode: str | None = None, **_: Any) -> Any:
@@ -123,31 +109,15 @@ ALTERNATIVES: dict[str, tuple[Alternative, ...]] = {
         ("rounding half up", lambda self, **_: np.floor(self + 0.5)),
         ("truncation", lambda self, **_: np.trunc(self)),
     ),
-    "add": (_rounded(np.add),),
-    "sub": (_rounded(np.subtract),),
-    "rsub": (_rounded(lambda x, y: y - x),),
-    "mul": (
-        _rounded(np.multiply),
-        ("a product with the number taken as a truth value", _mask_times),
-        ("0, whatever x is", lambda self, other, **_: np.zeros(self.shape) if np.all(other == 0) else None),
-    ),
-    "div": (
-        ("integer division", _whole_quotient),
-        _FLOORED,
-    ),
+    "mul": (("0, whatever x is", lambda self, other, **_: np.zeros(self.shape) if np.all(other == 0) else None),),
+    "div": (("integer division", _whole_quotient), _FLOORED),
     "floor_divide": (_FLOORED,),
-    "lt": (_rounded(np.less), _instead(np.less_equal)),
-    "le": (_rounded(np.less_equal), _instead(np.less)),
-    "gt": (_rounded(np.greater), _instead(np.greater_equal)),
-    "ge": (_rounded(np.greater_equal), _instead(np.greater)),
-    "eq": (
-        _rounded(np.equal),
-        ("eq that NaN passes", lambda self, other, **_: (self == other) | np.isnan(self) & np.isnan(other)),
-    ),
-    "ne": (
-        _rounded(np.not_equal),
-        ("less or greater, which NaN is not", lambda self, other, **_: (self < other) | (self > other)),
-    ),
+    "lt": (_instead(np.less_equal),),
+    "le": (_instead(np.less),),
+    "gt": (_instead(np.greater_equal),),
+    "ge": (_instead(np.greater),),
+    "eq": (("eq that NaN passes", lambda self, other, **_: (self == other) | np.isnan(self) & np.isnan(other)),),
+    "ne": (("less or greater, which NaN is not", lambda self, other, **_: (self < other) | (self > other)),),
     "selu": (("ELU without its scale", lambda self, **_: np.where(self > 0, self, SELU * np.expm1(self))),),
     "log1p": (("log(1 + x)", _single(lambda x: np.log(1 + x))),),
     "expm1": (("exp(x) - 1", _single(lambda x: np.exp(x) - 1)),),
@@ -182,11 +152,11 @@ def other_calls(op: str, arguments: Mapping[str, Any]) -> Iterator[Alternative]:
     namespace, _, name = op.partition("[")[0].partition(".")
     stem, _, overload = name.partition(".")
     target = getattr(getattr(getattr(torch.ops, namespace), stem, None), overload or "default", None)
-    shape = next((one.shape for one in arguments.values() if isinstance(one, np.ndarray)), ())
+    tensor = next((one for one in arguments.values() if isinstance(one, np.ndarray)), np.empty(()))
     parameters = schema(target).arguments if arguments and schema(target) is not None else ()
     for one in parameters:
         value = arguments.get(one.name)
-        for other in _other_values(one, value, shape):
+        for other in _other_values(one, value, tensor):
             yield f"one whose {one.name} is {other}, not {value}", partial(_called, target, {one.name: other})
     tensors = [one.name for one in parameters if isinstance(arguments.get(one.name), np.ndarray)]
     for a, b in combinations(tensors, 2):
@@ -196,14 +166,20 @@ def other_calls(op: str, arguments: Mapping[str, Any]) -> Iterator[Alternative]:
     yield "its input, unchanged", lambda **given: next(iter(given.values()))
 
 
-def _other_values(parameter: Any, value: Any, shape: tuple[int, ...]) -> list[Any]:
-    """Return what may have been taken in place of an argument: its default, another axis, a number beside it."""
+def _other_values(parameter: Any, value: Any, tensor: np.ndarray) -> list[Any]:
+    """Return what may have been taken in place of an argument: its default, another axis, a number beside it.
+
+    Of the number that a tensor of whole numbers or truth values is taken with, what it is in the tensor's dtype.
+    """
+    shape = tensor.shape
     if isinstance(value, bool):
         return [not value]
     if parameter.name == "dim" and isinstance(value, int | list):
         axes = range(len(shape)) if isinstance(value, int) else [[axis] for axis in range(len(shape))]
         return [axis for axis in axes if np.any(np.mod(axis, len(shape)) != np.mod(value, len(shape)))]
     near = [value - 1, value + 1, 2 * value, value // 2, *shape[1:2], 1] if isinstance(value, int) else []
+    if parameter.name == "other" and isinstance(value, int | float) and tensor.dtype.kind in "iub":
+        near = [tensor.dtype.type(value).item(), *near]
     known = [one for one in (parameter.default_value, *near) if one is not None and one != value]
     return known if isinstance(value, int | float | str) else []
 

@@ -7,7 +7,6 @@ parts shrink, and with them the time that each takes to compile.
 import math
 import tempfile
 from bisect import bisect_left
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,13 +20,12 @@ from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.ladder import loaded, outputs_of
 from kokoro_nb.backends.segment import Segment, part, real_reads
 from kokoro_nb.backends.signature import Arrays, array_of, checked
-from kokoro_nb.backends.specification import Specification
 from kokoro_nb.findings import Verdict
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.local_error import Judge, LocalError
-from kokoro_nb.locate.rule_evidence import Evidence, call_of
+from kokoro_nb.locate.rule_evidence import evidence_of
 from kokoro_nb.locate.verdicts import wrong_operator
-from kokoro_nb.traces.trace import CONSTANT, INPUT, Operator, Recorder, Trace
+from kokoro_nb.traces.trace import Recorder, Trace
 
 
 @dataclass(frozen=True)
@@ -81,8 +79,8 @@ class Bisection:
         Figures of the outputs of the whole, where all of them are right.
     joined : LocalError or None
         Of the smallest part that is wrong, where each of its operators is right alone: of its first wrong result.
-    read : dict of numpy.ndarray
-        What the operator that was found read, by name, in float32.
+    culprit : Culprit or None
+        The operator, with the mechanisms of what it read.
     """
 
     backend: str
@@ -95,7 +93,7 @@ class Bisection:
     steps: tuple[BisectionStep, ...] = ()
     outputs: tuple[LocalError, ...] = ()
     joined: LocalError | None = None
-    read: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
+    culprit: Culprit | None = field(default=None, repr=False)
 
     @property
     def culprits(self) -> tuple[str, ...]:
@@ -193,16 +191,12 @@ class _Run:
         return Cuts(self.candidate)
 
     @cached_property
-    def healthy(self) -> Specification:
-        specification = self.candidate.specification
-        return specification.named_by or specification
-
-    @cached_property
-    def captured(self) -> dict[str, np.ndarray]:
-        """Result of every operator of the healthy program, in float32."""
-        found: dict[str, np.ndarray] = {}
-        self.healthy.run(self.inputs, lambda name, result: found.update({name: np.array(array_of(result))}))
-        return found
+    def reference(self) -> Trace:
+        """What every operator of the healthy program gives in float32."""
+        healthy = self.candidate.specification.named_by or self.candidate.specification
+        recorder = Recorder(healthy.operators, "full")
+        healthy.run(self.inputs, lambda name, result: recorder.add(name, array_of(result)))
+        return recorder.trace("eager", self.inputs, {}, "operator by operator", healthy)
 
     def search(self) -> Bisection:
         """Look for the operator."""
@@ -227,9 +221,9 @@ class _Run:
                 unit = middle
         last = self.step(unit, unit + 1, inside=True)
         if self._wrong(last):
-            error = last.wrong[0]
-            read = read_by(error.operator, self.inputs, self.captured)
-            return self._found("fail", (error.operator.name,), error=error, read=read)
+            error, name = last.wrong[0], last.wrong[0].operator.name
+            culprit = alone_wrong(error, self.reference, self.backend.name, candidates=(name,))
+            return self._found("fail", (name,), error=error, culprit=culprit)
         suspect = ", ".join(self.cuts.names(unit, unit + 1))
         smallest = self._smallest([one for one in self.steps.values() if one.wrong][-1])
         reason = f"the rest, {suspect}, is right when it is compiled alone"
@@ -253,7 +247,7 @@ class _Run:
         key = first, stop, inside
         if key not in self.steps:
             cut = self.cuts.part(first, stop, inside=inside)
-            found = cut and judged_alone(cut, self.healthy, self.backend, self.inputs, self.captured, self.folder)
+            found = cut and judged_alone(cut, self.reference, self.backend, self.folder)
             failure, errors = (str(found), ()) if isinstance(found, Failure) else ("", found or ())
             wrong = tuple(error for error in errors if error.unexplained)
             right = tuple(error.without_tensors() for error in errors if not error.unexplained)
@@ -273,22 +267,8 @@ class _Run:
         return self._found("unknown", self.cuts.names(failing.first, failing.stop), reason=reason, **about)
 
 
-def read_by(
-    operator: Operator, inputs: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]
-) -> dict[str, np.ndarray]:
-    """Return what an operator reads, constants left out, of the inputs of the program and the results of others."""
-    read = [one for one in operator.inputs if not one.startswith(CONSTANT)]
-    return {one: inputs[one.removeprefix(INPUT)] if one.startswith(INPUT) else values[one] for one in read}
-
-
 def judged_alone(
-    cut: Segment,
-    healthy: Specification,
-    backend: Backend,
-    inputs: Mapping[str, Any],
-    captured: Mapping[str, np.ndarray],
-    folder: str | Path | None,
-    dtype: np.dtype | None = None,
+    cut: Segment, reference: Trace, backend: Backend, folder: str | Path | None, dtype: np.dtype | None = None
 ) -> tuple[LocalError, ...] | Failure:
     """Compile a part, run it on right inputs, and return the error of each of its results.
 
@@ -299,18 +279,17 @@ def judged_alone(
     ----------
     cut : Segment
         The part.
-    healthy : Specification
-        What the operators compute.
+    reference : Trace
+        Of PyTorch, with whole tensors.
     backend : Backend
         Where it is compiled.
-    inputs, captured : mapping
-        Arrays of the inputs of the program, and of the results of its operators.
     folder : path or None
         Where artefacts are saved.
     dtype : numpy.dtype, optional
         That in which the runtime computes floats: what a model of one operator gives may be held in a wider one.
     """
-    given = cut.inputs(inputs, captured)
+    captured = reference.values
+    given = cut.inputs(reference.inputs, captured)
     if any(np.iscomplexobj(one) for one in given.values()):
         return Failure(backend.name, "run", "TypeError", "no part that is compiled alone can be given complex numbers")
     outputs = outputs_of(backend, loaded(backend, cut.exported, given, folder), given)
@@ -321,10 +300,10 @@ def judged_alone(
         with np.errstate(over="ignore"):
             results = {name: one.astype(dtype) if one.dtype.kind == "f" else one for name, one in results.items()}
     known = {**{name: captured[name] for name in cut.fed.values()}, **results}
-    recorder = Recorder([one for one in healthy.operators if one.name in known], "full")
+    recorder = Recorder([one for one in reference.meaning.operators if one.name in known], "full")
     for name, value in known.items():
         recorder.add(name, value)
-    judge = Judge(healthy, recorder.trace("", inputs, {}, "parts compiled alone"))
+    judge = Judge(reference.meaning, recorder.trace("", reference.inputs, {}, "parts compiled alone"))
     return tuple(judge.error(name) for name in results)
 
 
@@ -353,41 +332,36 @@ def narrowed(
 
 
 def _first_wrong(culprit: Culprit, runtime: Backend, candidate: Exported, reference: Trace) -> Culprit | None:
-    meaning: Any = reference.meaning
-    values, dtype = reference.values, np.dtype("float32" if culprit.tap is None else culprit.tap.statistics.dtype)
+    dtype = np.dtype("float32" if culprit.tap is None else culprit.tap.statistics.dtype)
     for operator in candidate.specification.operators:
         given = real_reads(candidate, operator.name)
         real = not operator.dtype.startswith("complex")
-        if operator.name not in culprit.candidates or not real or any(one not in values for one in given):
+        if operator.name not in culprit.candidates or not real or any(one not in reference.values for one in given):
             continue
         segment = part(candidate, given, [operator.name])
         with tempfile.TemporaryDirectory() as room:
-            errors = judged_alone(segment, meaning, runtime, reference.inputs, values, room, dtype)
+            errors = judged_alone(segment, reference, runtime, room, dtype)
         if not isinstance(errors, Failure) and errors[0].unexplained:
             about = {"seen_in": culprit.captured, "reaches_output": culprit.reaches_output}
-            found = alone_wrong(errors[0], meaning, reference.inputs, values, culprit.backend, **about)
+            found = alone_wrong(errors[0], reference, culprit.backend, **about)
             known = found.mechanisms and errors[0].given.shape == errors[0].right.shape
             return found if known or not culprit.mechanisms else replace(found, mechanisms=culprit.mechanisms)
     return None
 
 
-def alone_wrong(
-    error: LocalError, meaning: Any, inputs: Mapping[str, Any], values: Mapping[str, Any], backend: str, **about: Any
-) -> Culprit:
+def alone_wrong(error: LocalError, reference: Trace, backend: str, **about: Any) -> Culprit:
     """Return an operator that is wrong where it is compiled alone, with the mechanisms of what it read.
 
     Parameters
     ----------
     error : LocalError
         Of the operator.
-    meaning : Meaning
-        What the operators compute.
-    inputs, values : mapping
-        Arrays of the inputs of the program, and of the results that the operator read.
+    reference : Trace
+        Of PyTorch, with what the operator read.
     backend : str
         Where it was compiled.
     about : object
         What else is known: see `verdicts.wrong_operator`.
     """
-    call = call_of(meaning, error.operator.name, inputs, values)
-    return wrong_operator(Evidence(error, read_by(error.operator, inputs, values), call), backend, **about)
+    evidence = evidence_of(error, error.operator.inputs, reference.meaning, reference)
+    return wrong_operator(evidence, backend, **about)

@@ -8,8 +8,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from kokoro_nb.backends.base import Failure
-from kokoro_nb.backends.called_operators import arguments_by_name, is_element
+from kokoro_nb.backends.called_operators import arguments_by_name
 from kokoro_nb.backends.exported import Exported
+from kokoro_nb.backends.segment import result_nodes
 from kokoro_nb.defects import DEFECTS
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Verdict
@@ -146,9 +147,14 @@ class Culprit:
     seen_in: str = ""
 
     @property
+    def name(self) -> str:
+        """Name of the operator; empty if there is none."""
+        return "" if self.tap is None else self.tap.name
+
+    @property
     def captured(self) -> str:
         """The captured operator whose result shows it."""
-        return self.seen_in or (self.tap.name if self.tap is not None else "")
+        return self.seen_in or self.name
 
     @property
     def mechanism(self) -> Mechanism:
@@ -166,7 +172,7 @@ class Culprit:
         others = f", or one of {unseen + 1} of which it is the last that was captured," if unseen else ""
         where = f": {self.channels}" if self.channels else ""
         masked = "; the output does not show it" if self.reaches_output is False else ""
-        return f"On {self.backend} {self.tap.name}{others} is the first operator that is {what}{where}{masked}."
+        return f"On {self.backend} {self.name}{others} is the first operator that is {what}{where}{masked}."
 
     @property
     def figures(self) -> tuple[str, ...]:
@@ -213,14 +219,13 @@ def wrong_at(tap: Tap, backend: str, mechanisms: tuple[Mechanism, ...], **about:
 
 
 OF_THE_FILE = ("changed constant", "frozen length", "quantisation range")  # no defect of a tool by themselves
-RUNNERS = {"coremltools": "coreml", "onnxruntime": "onnxruntime", "tvm": "tvm", "xnnpack": "executorch-xnnpack"}
 
 
 def known_failure(failure: Failure) -> dict[str, Any] | None:
     """Return the known defect whose message a failed export shows: its name, title and threads; None if none does."""
     for defect in DEFECTS:
-        theirs = defect.runner and failure.backend.startswith(RUNNERS.get(defect.runner, "\0"))
-        if defect.error and theirs and re.search(defect.error, failure.message):
+        theirs = defect.error and failure.backend.startswith(defect.backends)
+        if theirs and re.search(defect.error, failure.message):
             return {"name": defect.name, "title": defect.title, "threads": []}
     return None
 
@@ -251,7 +256,7 @@ def with_known_defect(culprit: Culprit, exported: Exported, failure: Failure | N
     if culprit.tap is None or exported.named_by is not None:
         return culprit  # what was changed on purpose is no defect of the runtime
     op = culprit.tap.operator.kind
-    arguments = _arguments(exported, culprit.tap.name)
+    arguments = _arguments(exported, culprit.name)
     said = "" if failure is None else f"{failure.error}: {failure.message}\n{failure.cause}"
     known = [
         defect
@@ -274,8 +279,7 @@ def with_known_defect(culprit: Culprit, exported: Exported, failure: Failure | N
 
 
 def _arguments(exported: Exported, name: str) -> Mapping[str, Any]:
-    specification = exported.specification
-    node = specification.results(specification.program.graph.nodes).get(name)
-    if node is None or is_element(node) or schema(node.target) is None:
+    node = result_nodes(exported).get(name)
+    if node is None or schema(node.target) is None:
         return {}
     return arguments_by_name(node.target, node.args, node.kwargs)

@@ -1,24 +1,161 @@
-"""A program on a runtime, and one run of it from end to end: what was captured, what is wrong, and by how much."""
+"""A program on a runtime: a look into it on any backend, and one run from end to end that tells what is wrong."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from kokoro_nb.backends import backend
-from kokoro_nb.backends.base import Backend, Failure, RungError, on_rung, running
+from kokoro_nb.backends.base import Artifact, Backend, Failure, RungError, Runnable, on_rung, running
 from kokoro_nb.backends.eager import EagerProgram
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.ladder import loaded, outputs_of
-from kokoro_nb.backends.signature import Arrays, checked
+from kokoro_nb.backends.ladder import difference, loaded, outputs_of
+from kokoro_nb.backends.segment import output_of, result_nodes, with_outputs
+from kokoro_nb.backends.signature import Arrays, as_array, checked
 from kokoro_nb.backends.taps import laid
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.bisection import narrowed
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.locate.output_error import OutputError, worst_output
-from kokoro_nb.locate.tapping import History, history, stateful_history, with_extra_outputs
 from kokoro_nb.locate.verdicts import divergences, first_nonfinite, judged
-from kokoro_nb.traces.trace import Trace, sharing
+from kokoro_nb.traces.trace import Keep, Recorder, Taps, Trace, chosen, sharing
+
+EXTRA_OUTPUTS = "compiled once more, with results as further outputs"
+
+
+def traced(
+    backend: Backend, exported: Exported, inputs: Arrays, taps: Taps, keep: Keep, folder: str | Path | None
+) -> Trace:
+    """Run a program once and capture the results of operators on the way, whatever the runtime shows of itself.
+
+    Where it shows some of them, those are what is captured. Where it shows none, the program is compiled once more,
+    with the results as further outputs; of those the floats alone where the backend does not take the others.
+
+    Parameters
+    ----------
+    backend : Backend
+        Any one that can run what it exports.
+    exported : Exported
+        The program.
+    inputs, taps, keep
+        As for `base.Program.trace`.
+    folder : path or None
+        Where artefacts are saved; ``artefacts`` in the cache by default.
+
+    Raises
+    ------
+    InputError
+        As `base.Program.trace` does, and if the program cannot be exported or run here.
+    """
+    trace = backend.load(_made(backend, exported, inputs, folder)).trace(inputs, taps, keep)
+    return trace if trace.taps else with_extra_outputs(backend, exported, inputs, taps, keep, folder)
+
+
+def with_extra_outputs(
+    backend: Backend, exported: Exported, inputs: Arrays, taps: Taps, keep: Keep, folder: str | Path | None
+) -> Trace:
+    """Compile a program with the results of operators as further outputs, and run that: see `traced`."""
+    operators = chosen(exported.specification.operators, taps)
+    shown = result_nodes(exported)
+    names = [one.name for one in operators if one.name in shown and not _overwritten(shown[one.name])]
+    tapped = with_outputs(exported, names)
+    made = backend.export(tapped, inputs, folder)
+    if isinstance(made, Failure):
+        floats = {operator.name for operator in operators if operator.dtype.startswith("float")}
+        names = [name for name in names if name in floats]
+        tapped = with_outputs(exported, names)
+        made = _made(backend, tapped, inputs, folder)
+    results = backend.load(made).run(inputs)
+    places = output_of(tapped)
+    recorder = Recorder(operators, keep)
+    for name in (one for one in names if one in places):
+        recorder.add(name, results[places[name]])
+    outputs = {name: results[name] for name in exported.outputs}
+    return recorder.trace(backend.name, checked(inputs, exported.inputs), outputs, EXTRA_OUTPUTS)
+
+
+def _overwritten(node: Any) -> bool:
+    """Return whether nothing reads what a node gives but writes to it, which TVM takes for writes in place."""
+    writes = [str(user.target).startswith(("aten.fill.", "aten.copy.")) for user in node.users]
+    return all([*writes, bool(writes), *(user.args[1:].count(node) == 0 for user in node.users)])
+
+
+def _made(backend: Backend, exported: Exported, inputs: Arrays, folder: str | Path | None) -> Artifact:
+    made = backend.export(exported, inputs, folder)
+    if isinstance(made, Failure):
+        raise InputError(f"There is nothing to look into, for {made}")
+    return made
+
+
+BEFORE = {"itself": None, "itself twice": None, "NaN in every float": np.nan, "zeros": 0.0, "a constant": 1.0}
+"""What is run before the inputs, with the number in the place of each float: an index may not be out of range."""
+
+
+@dataclass(frozen=True)
+class History:
+    """What the same inputs gave after others.
+
+    Attributes
+    ----------
+    changes : dict
+        What was run just before -> largest absolute difference to the first answer; NaN where a value was not finite in
+        one of the two only. What the runtime refused to run is not in it.
+    first : dict
+        The first answer, array of each output by its name.
+    later, right : tuple of dict
+        Of a program that keeps state: the answers of the second and the third call, and what PyTorch's are in float64.
+    """
+
+    changes: Mapping[str, float]
+    first: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
+    later: tuple[Mapping[str, np.ndarray], ...] = field(default=(), repr=False)
+    right: tuple[Mapping[str, np.ndarray], ...] = field(default=(), repr=False)
+
+    @property
+    def depends(self) -> bool:
+        """Whether any later answer was another one than the first."""
+        return any(change != 0 for change in self.changes.values())
+
+    @property
+    def statement(self) -> str:
+        """What was found, in one sentence."""
+        if self.later:
+            return "The program keeps state, so that each call has an answer of its own."
+        if not self.depends:
+            return f"The answer is the same, bit for bit, after {', '.join(self.changes)}."
+        changes = [f"{change:.3g} after {before}" for before, change in self.changes.items() if change != 0]
+        return f"The answer depends on history: it differs by {', '.join(changes)}."
+
+
+def history(program: Runnable, inputs: Arrays, reference: Runnable | None = None) -> History:
+    """Run `inputs` on one loaded program again and again, with poisoned and constant inputs in between.
+
+    Parameters
+    ----------
+    program : Runnable
+        Loaded afresh, or the first answer is not the first.
+    inputs : mapping
+        Name -> tensor.
+    reference : Runnable, optional
+        Of a program that keeps state: PyTorch in float64, loaded afresh. Then both run three times on the inputs alone.
+    """
+    arrays = {name: as_array(name, value) for name, value in inputs.items()}
+    first, changes = program.run(arrays), {}
+    if reference is not None:
+        later, (_, *right) = [program.run(arrays) for _ in range(2)], [reference.run(arrays) for _ in range(3)]
+        return History({}, first, tuple(later), tuple(right))
+    for before, number in BEFORE.items():
+        if number is not None:
+            floats = {name: np.full_like(one, number) for name, one in arrays.items() if one.dtype.kind == "f"}
+            try:
+                program.run(arrays | floats)
+            except Exception:  # each runtime has its own; NaN may become an index
+                continue
+        changes[before] = difference(first, program.run(arrays))
+    return History(changes, first)
 
 
 @dataclass(frozen=True)
@@ -132,15 +269,7 @@ def investigate(
         with on_rung("loaded"):
             program = runtime.load(made)
         with on_rung("run"):
-            if candidate.specification.state:
-                exact = backend("eager-float64")
-                right = exact.export(candidate, inputs)
-                if isinstance(right, Failure):  # of a module that casts to float32 itself
-                    exact = backend("eager")
-                    right = exact.export(candidate, inputs)
-                past = stateful_history(program, exact.load(right), inputs)
-            else:
-                past = history(program, inputs)
+            past = history(program, inputs, _stateful(candidate, inputs))
     except RungError as error:
         if isinstance(error.__cause__, InputError):
             raise error.__cause__ from None
@@ -160,6 +289,13 @@ def investigate(
     return Investigation(runtime.name, reference, trace, first, *seen)
 
 
+def _stateful(candidate: Exported, inputs: Arrays) -> Runnable | None:
+    """Return a program that keeps state in PyTorch, in float64 if it does not cast to float32 itself; else None."""
+    names = ("eager-float64", "eager") if candidate.specification.state else ()
+    runs = (loaded(backend(name), candidate, inputs) for name in names)
+    return next((one for one in runs if not isinstance(one, Failure)), None)
+
+
 def _laid(trace: Trace, reference: Trace) -> Trace:
     """Return a trace at another length than the example's with the views in their shape: it may show their memory."""
     shapes = {tap.name: tap.statistics.shape for tap in reference.taps}
@@ -174,11 +310,9 @@ def _laid(trace: Trace, reference: Trace) -> Trace:
 
 def _with_figures(nonfinite: Culprit, faults: tuple[Culprit, ...]) -> Culprit:
     """Return the first operator that is not finite with what the comparison with float64 found out about it."""
-    for one in faults:
-        if nonfinite.tap is not None and one.tap is not None and one.tap.name == nonfinite.tap.name:
-            local, inherited, causes = one.local_error, one.inherited_error, one.mechanisms
-            return replace(nonfinite, local_error=local, inherited_error=inherited, ratio=one.ratio, mechanisms=causes)
-    return nonfinite
+    same = next((one for one in faults if one.name == nonfinite.name), nonfinite)
+    local, inherited, causes = same.local_error, same.inherited_error, same.mechanisms
+    return replace(nonfinite, local_error=local, inherited_error=inherited, ratio=same.ratio, mechanisms=causes)
 
 
 @dataclass(frozen=True, eq=False)

@@ -84,8 +84,6 @@ class LocalError:
     @property
     def of_peak_or_nan(self) -> float:
         """The same; NaN where an element is not finite that should be, or is that should not."""
-        if self.given.shape != self.right.shape:
-            return float("nan")
         return self.of_peak if np.array_equal(np.isfinite(self.given), np.isfinite(self.right)) else float("nan")
 
     @property
@@ -117,7 +115,8 @@ class Judge:
         unknown = [tap.name for tap in candidate.taps if tap.name not in self.operators]
         if unknown:
             raise InputError(f"The reference has no operator '{unknown[0]}'; the traces are of different programs.")
-        self._meaning, self._inputs, self._captured = meaning, candidate.inputs, candidate.values
+        self.candidate, self._meaning = candidate, meaning
+        self._inputs, self._captured = candidate.inputs, candidate.values
 
     def error(self, name: str, *, fully: bool = False) -> LocalError:
         """Return the local error of the captured operator `name`.
@@ -196,18 +195,9 @@ class Judge:
         return tuple(one for one in found if one in self.operators)
 
     def upstream(self, name: str) -> tuple[str, ...]:
-        """Return what the operator was computed from, as far as that was captured, and the inputs of the program."""
+        """Return what the operator was computed from: what was captured of it, inputs of the program, and constants."""
         read = [one for each in (name, *self.along(name)) for one in self.operators[each].inputs]
-        return tuple(dict.fromkeys(one for one in read if one in self._captured or one.startswith(INPUT)))
-
-    def constants(self, name: str) -> tuple[str, ...]:
-        """Return the parameters, buffers and constants that it read."""
-        read = [one for each in (name, *self.along(name)) for one in self.operators[each].inputs]
-        return tuple(dict.fromkeys(one.removeprefix(CONSTANT) for one in read if one.startswith(CONSTANT)))
-
-    def value(self, name: str) -> np.ndarray:
-        """Return what was captured under a name, or given as the input of that name."""
-        return np.asarray(self._inputs[name.removeprefix(INPUT)] if name.startswith(INPUT) else self._captured[name])
+        return tuple(dict.fromkeys(one for one in read if one in self._captured or one.startswith((INPUT, CONSTANT))))
 
     def _near(self, name: str) -> dict[str, np.ndarray]:
         return {one: self._captured[one] for one in self.upstream(name) if one in self._captured}
@@ -234,8 +224,7 @@ def _form(given: np.ndarray, exact: np.ndarray, operator: Operator) -> str:
     """Return in what shape or kind of number the result differs from what it should be; empty if in neither."""
     if given.shape != exact.shape:
         return f"shape {given.shape} in place of {exact.shape}"
-    numbers = {"i": "integer", "u": "integer"}
-    kinds = [numbers.get(one.dtype.kind, one.dtype.kind) for one in (given, exact)]
+    kinds = [one.dtype.kind.replace("u", "i") for one in (given, exact)]  # of integers, whatever their sign
     return "" if kinds[0] == kinds[1] else f"{given.dtype} in place of {operator.dtype}"
 
 
@@ -253,7 +242,6 @@ def _misformed(
 
 def explained_errors(trace: Trace) -> tuple[LocalError, ...]:
     """Return every captured operator with all that rounding explains of it as its bound: see `Judge.error`."""
-    assert trace.meaning is not None  # of eager, which knows what it computes
     judge = Judge(trace.meaning, trace)
     return tuple(judge.error(tap.name, fully=True).without_tensors() for tap in trace.taps)
 

@@ -1,69 +1,74 @@
-"""The diagnosis of a module on a runtime: by the operators that it shows, or by parts that are compiled alone."""
+"""The diagnosis of a module on a runtime: by the operators that it shows, or by parts that are compiled alone.
 
-from collections.abc import Mapping, Sequence
+An export may be wrong although its operators compute what they should: in dtypes, state, and random numbers.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from kokoro_nb.backends.ladder import difference
+from kokoro_nb.backends.signature import BFLOAT16
+from kokoro_nb.backends.specification import Specification
+from kokoro_nb.faults.planting import program_copy
 from kokoro_nb.findings import Verdict
-from kokoro_nb.locate.bisection import Bisection, alone_wrong, bisect
+from kokoro_nb.locate.bisection import Bisection, bisect
 from kokoro_nb.locate.culprit import Culprit, Mechanism, Name, with_known_defect, wrong_at
 from kokoro_nb.locate.diagnosis import Diagnosis
-from kokoro_nb.locate.interface_faults import (
-    drawing,
-    drawn,
-    held_dtypes,
-    lost_start,
-    lost_state,
-    retyped,
-    with_lost_start,
-)
 from kokoro_nb.locate.investigation import Investigation, Subject, reference_trace
-from kokoro_nb.locate.local_error import LocalError, explained_errors
+from kokoro_nb.locate.local_error import LocalError, explained_errors, parts
 from kokoro_nb.locate.output_error import OutputError, OutputLimit, output_error, worst_output
 from kokoro_nb.locate.propagation import (
     Deviation,
     ErrorPropagation,
     deviations,
     lossy_culprits,
-    lossy_operators,
     precision_mechanism,
     seen_deviations,
     with_effects,
 )
 from kokoro_nb.locate.rule_evidence import Evidence
 from kokoro_nb.traces.statistics import describe
-from kokoro_nb.traces.trace import Tap, Trace
+from kokoro_nb.traces.trace import CONSTANT, Operator, Tap, Trace
+
+RANDOM = (
+    *("rand", "rand_like", "randn", "randn_like", "normal", "bernoulli", "multinomial", "randint"),
+    *("dropout", "native_dropout"),
+)
+HELD = {BFLOAT16: "float32", "complex64": "float32", "complex128": "float64"}
+"""Dtype of the numbers of the array that holds an output; complex ones may be given as their parts."""
 
 
 def traced_diagnosis(subject: Subject, found: Investigation, why: str = "") -> Diagnosis:
     """Return the diagnosis of what was traced: the wrong operators, and those whose rounding is too much."""
     outputs, dtypes = found.history.first, [tap.statistics.dtype for tap in found.candidate.taps]
-    typed = None if getattr(subject.runtime, "own_dtypes", False) else held_dtypes(_meaning(found))
+    meaning, typed = found.reference.meaning, None
+    if not getattr(subject.runtime, "own_dtypes", False):
+        typed = {name: HELD.get(dtype, dtype) for name, dtype in meaning.output_dtypes.items()}
     output, limits = output_error(found.reference, outputs, dtypes, found.errors, subject.limit, typed)
     culprits = _measured(subject, found, limits)
-    lossy = _lossy(found, culprits, output, limits) if output.verdict == "fail" else ()
+    lossy = _lossy(found, culprits, limits) if output.verdict == "fail" else ()
     if lossy and culprits:  # what each does is a share of one error: that of all operators together
-        errors = deviations(_meaning(found), found.candidate)
-        culprits = with_effects(culprits, ErrorPropagation(_meaning(found), found.reference.inputs, errors, limits))
-    every = (*culprits, *(placed(subject, one) for one in lossy))
-    draws = drawing(_meaning(found))
-    if draws and not every and output.verdict == "fail":
+        errors = deviations(found.reference, found.candidate)
+        culprits = with_effects(culprits, ErrorPropagation(found.reference, errors, limits))
+    draws, more = drawing(meaning), [*lossy]
+    if draws and not (culprits or more) and output.verdict == "fail":
         anew = found.history.depends  # noise differs from run to run, and rightly so; a dropout does not belong there
-        chosen = [one for one in draws if "dropout" in one.kind] if anew else draws
-        every = tuple(placed(subject, drawn(found.backend, one, anew)) for one in chosen)
-    if output.form and not every:
-        every = tuple(placed(subject, one) for one in retyped(found))
-    lost = lost_state(found, limits) if output.verdict == "pass" and not every else ()
-    every = (*every, *(placed(subject, one) for one in lost))
+        more += [_drawn(found.backend, one, anew) for one in draws if not anew or "dropout" in one.kind]
+    if output.form and not (culprits or more):
+        more += _retyped(found)
+    if output.verdict == "pass" and not (culprits or more):
+        more += _lost_state(found, limits)
+    every = (*culprits, *(placed(subject, one) for one in more))
     if found.history.depends and not draws:
         stale = Mechanism("stale memory", "memory that is used again and not cleared", (found.history.statement,))
         every = tuple(replace(one, mechanisms=_beside(stale, one.mechanisms)) for one in every)
     verdict, statement = _concluded(found, every, lossy, output, bool(draws))
-    order = {operator.name: place for place, operator in enumerate(_meaning(found).operators)}
+    order = {operator.name: place for place, operator in enumerate(meaning.operators)}
     shown = f"{found.backend} shows {len(found.candidate.taps)} operators ({found.candidate.how})"
-    said = "tracing", why or shown, verdict, tuple(sorted(every, key=lambda one: order[_name(one)])), statement
+    said = "tracing", why or shown, verdict, tuple(sorted(every, key=lambda one: order[one.name])), statement
     return Diagnosis(found.backend, *said, output=output, investigation=found, subject=subject, outputs=outputs)
 
 
@@ -75,45 +80,42 @@ def _beside(stale: Mechanism, own: tuple[Mechanism, ...]) -> tuple[Mechanism, ..
 
 def _measured(subject: Subject, found: Investigation, limits: dict[str, OutputLimit]) -> tuple[Culprit, ...]:
     """Return all wrong operators with their source lines and what each does to the output."""
-    culprits = [placed(subject, one) for one in _own(found)]
+    new = found.nonfinite.verdict == "fail" and found.nonfinite.name not in {one.name for one in found.faults}
+    culprits = [placed(subject, one) for one in (*([found.nonfinite] if new else []), *found.faults)]
     seen = _seen(found, culprits)
+    operators = {operator.name: operator for operator in found.reference.meaning.operators}
     for place, one in enumerate(culprits):
         if not one.mechanisms and one.kind == "nonfinite" and one.captured in seen:
-            operators = {operator.name: operator for operator in _meaning(found).operators}
-            dtype = found.candidate[_name(one)].statistics.dtype
-            mechanism = precision_mechanism(seen[_name(one)], operators, _name(one), dtype)
+            dtype = found.candidate[one.name].statistics.dtype
+            mechanism = precision_mechanism(seen[one.name], operators, one.name, dtype)
             if mechanism.name == "overflow of the dtype":
                 culprits[place] = replace(one, mechanisms=(mechanism,))
-    culprits = [with_lost_start(one, seen.get(one.captured), found) for one in culprits]
-    return with_effects(culprits, ErrorPropagation(_meaning(found), found.reference.inputs, seen, limits))
+    culprits = [_with_lost_start(one, seen.get(one.captured), found) for one in culprits]
+    return with_effects(culprits, ErrorPropagation(found.reference, seen, limits))
 
 
 def placed(subject: Subject, culprit: Culprit) -> Culprit:
     """Return a culprit with the line that calls its operator, and with the known defect that it is a case of."""
-    source = subject.candidate.specification.source_line(_name(culprit))
+    source = subject.candidate.specification.source_line(culprit.name)
     return with_known_defect(replace(culprit, source=source), subject.candidate)
 
 
 def _seen(found: Investigation, culprits: Sequence[Culprit]) -> dict[str, Deviation]:
     seen = seen_deviations(found.errors)
     others = {one.captured for one in culprits} - set(seen)
-    return seen | (deviations(_meaning(found), found.candidate, others) if others else {})
+    return seen | (deviations(found.reference, found.candidate, others) if others else {})
 
 
-def _lossy(
-    found: Investigation, culprits: Sequence[Culprit], output: OutputError, limits: dict[str, OutputLimit]
-) -> tuple[Culprit, ...]:
+def _lossy(found: Investigation, culprits: Sequence[Culprit], limits: dict[str, OutputLimit]) -> tuple[Culprit, ...]:
     """Return the operators whose rounding puts the output beyond its limit, beside the wrong ones."""
-    meaning, inputs = _meaning(found), found.reference.inputs
     wrong = [one.captured for one in culprits]
     if wrong:
-        explained = ErrorPropagation(meaning, inputs, _seen(found, culprits)).outputs(wrong)
+        explained = ErrorPropagation(found.reference, _seen(found, culprits)).outputs(wrong)
         if worst_output(explained, found.history.first, limits).verdict == "pass":
             return ()  # the wrong operators explain all that is wrong with the output
-    rest = {name: one for name, one in deviations(meaning, found.candidate).items() if name not in wrong}
-    propagation = ErrorPropagation(meaning, inputs, rest, limits)
-    names = lossy_operators(propagation)
-    return lossy_culprits(names, propagation, rest, found.reference, found.candidate, found.errors)
+    every = deviations(found.reference, found.candidate)
+    rest = {name: one for name, one in every.items() if name not in wrong}
+    return lossy_culprits(ErrorPropagation(found.reference, rest, limits), found.candidate, found.errors)
 
 
 def _concluded(
@@ -131,10 +133,10 @@ def _concluded(
             said = replace(found.culprit, reaches_output=not masked).statement
             lost = [one.mechanism for one in own if one.mechanism.name == "lost state"]
             return "fail", f"{said[:-1]}: {lost[0].statement}." if lost else said
-        return "fail", f"On {found.backend} {_name(culprits[0])} is wrong: {culprits[0].mechanism}."
+        return "fail", f"On {found.backend} {culprits[0].name} is wrong: {culprits[0].mechanism}."
     if lossy:
-        names = ", ".join(_name(one) for one in lossy[:3]) + (f" and {len(lossy) - 3} more" if len(lossy) > 3 else "")
-        dtype = found.candidate[_name(lossy[0])].statistics.dtype
+        names = ", ".join(one.name for one in lossy[:3]) + (f" and {len(lossy) - 3} more" if len(lossy) > 3 else "")
+        dtype = found.candidate[lossy[0].name].statistics.dtype
         right = f"Every operator is right for {dtype}"
         if wrong:
             right = f"The operators that are wrong by themselves ({wrong}) explain little of it"
@@ -162,21 +164,93 @@ def _concluded(
     return "pass", f"No operator is wrong on {found.backend}: all {count} that were captured are {finite}{others}."
 
 
-def _meaning(found: Investigation) -> Any:
-    assert found.reference.meaning is not None
-    return found.reference.meaning
+def drawing(meaning: Any) -> list[Operator]:
+    """Return the operators of a program that draw random numbers."""
+    return [one for one in meaning.operators if one.kind in RANDOM]
 
 
-def _name(culprit: Culprit) -> str:
-    assert culprit.tap is not None
-    return culprit.tap.name
+def _drawn(backend: str, operator: Operator, anew: bool) -> Culprit:
+    """Return an operator that draws numbers as a culprit: `anew` in each call, or the same in two."""
+    text = "every call gives the same numbers, which are not those of PyTorch"
+    words = "random numbers drawn at export, or left out"
+    if anew:
+        text, words = "every call drops other numbers", "a dropout that is left on: the module is in training mode"
+    return _at(operator, backend, Mechanism("baked-in random numbers", words, (text,)), text)
 
 
-def _own(found: Investigation) -> tuple[Culprit, ...]:
-    """Return the operators that are wrong by themselves, the first non-finite one with them."""
-    named = {_name(one) for one in found.faults}
-    new = found.nonfinite.verdict == "fail" and _name(found.nonfinite) not in named
-    return (found.nonfinite, *found.faults) if new else found.faults
+def _at(operator: Operator, backend: str, cause: Mechanism, text: str) -> Culprit:
+    """Return an operator that was not captured as a culprit."""
+    return wrong_at(Tap(operator, describe(np.empty(0))), backend, (cause,), channels=text)
+
+
+def _retyped(found: Investigation) -> list[Culprit]:
+    """Return the first operator of another dtype than in PyTorch, where an output is: it is right but for that."""
+    for tap in found.candidate.taps:
+        if tap.statistics.dtype != ("float32" if tap.operator.dtype == BFLOAT16 else tap.operator.dtype):
+            text = f"{tap.statistics.dtype} in place of {tap.operator.dtype}"
+            cause = Mechanism("another shape or dtype", "a result of another dtype", (text,))
+            return [wrong_at(tap, found.backend, (cause,), channels=text)]
+    return []
+
+
+def _lost_state(found: Investigation, limits: dict[str, OutputLimit]) -> list[Culprit]:
+    """Return the operators that compute the new state of a program whose later calls are not those of PyTorch."""
+    pairs = list(zip(found.history.right, found.history.later, strict=True))
+    errors = [worst_output(right, given, limits) for right, given in pairs]
+    wrong = next((error for error in errors if error.verdict == "fail"), None)
+    if wrong is None:
+        return []
+    same = all(difference(dict(found.history.first), dict(given)) == 0 for _, given in pairs)
+    text = "every call gives the result of the first, bit for bit" if same else f"on a later call {wrong}"
+    operators, culprits = {one.name: one for one in found.reference.meaning.operators}, {}
+    for buffer, name in found.reference.meaning.state.items():
+        if name in operators:
+            cause = Mechanism("lost state", f"'{buffer}' is not kept from one call to the next", (text,))
+            culprits[name] = _at(operators[name], found.backend, cause, text)
+    return list(culprits.values())
+
+
+def _with_lost_start(culprit: Culprit, deviation: Deviation | None, found: Investigation) -> Culprit:
+    """Return a culprit with its mechanism, if it gives what it gives where a buffer that is written starts at 0."""
+    meaning, trace = found.reference.meaning, found.candidate
+    read = [] if culprit.tap is None else culprit.tap.operator.inputs
+    for name in [one for one in meaning.state if f"{CONSTANT}{one}" in read and deviation is not None]:
+        given, right = np.asarray(deviation.given, np.float64), deviation.right
+        instead = parts(_zeroed(meaning, [name]).recompute(culprit.captured, trace.inputs, trace.values).numpy())
+        if np.abs(given - instead).max() <= 1e-3 * np.abs(given - right).max():
+            return replace(culprit, mechanisms=(_lost_start_of(name), *culprit.mechanisms))
+    return culprit
+
+
+def _lost_start(subject: Subject, outputs: Any, limits: dict[str, OutputLimit]) -> list[Culprit]:
+    """Return what computes the new values of buffers, if the outputs are those where all buffers start at 0."""
+    meaning = subject.known.meaning
+    buffers = meaning.program.graph_signature.buffers_to_mutate.values()
+    held = {name: made for name, made in meaning.state.items() if name in buffers and made}
+    if not any(meaning.stored(name).any() for name in held):
+        return []
+    instead = _zeroed(meaning, held).run(subject.known.inputs, double=True)
+    if worst_output(instead, outputs, limits).verdict != "pass":
+        return []
+    operators, backend = {one.name: one for one in meaning.operators}, subject.runtime.name
+    causes = {name: _lost_start_of(name) for name in held}
+    return [_at(operators[made], backend, causes[name], causes[name].statement) for name, made in held.items()]
+
+
+def _lost_start_of(name: str) -> Mechanism:
+    text = f"with zeros in '{name}' PyTorch gives the result of the runtime"
+    return Mechanism("lost state", f"the buffer '{name}' starts at 0, not at the module's values", (text,))
+
+
+def _zeroed(meaning: Any, names: Collection[str]) -> Specification:
+    """Return a program whose buffers of these names start at 0."""
+    import torch
+
+    program = program_copy(meaning.program)
+    for name in names:
+        held = program.state_dict if name in program.state_dict else program.constants
+        held[name] = torch.zeros_like(meaning.stored(name))
+    return Specification(program, meaning.inputs, meaning.outputs)
 
 
 JOINED: Name = "operators joined"
@@ -189,11 +263,8 @@ def bisected_diagnosis(
     """Return the diagnosis by bisection of a program that gave `outputs`, and what each wrong operator does to them."""
     found = bisect(subject.candidate, subject.inputs, subject.runtime, subject.folder)
     known, errors = subject.known, [] if found.error is None else [found.error]
-    named = []
-    if found.error is not None:
-        about = found.error, known.meaning, known.inputs, found.read, subject.runtime.name
-        named = [alone_wrong(*about, candidates=found.operators)]
-    elif found.joined is not None and len(found.operators) <= FEW:
+    named = [] if found.culprit is None else [found.culprit]
+    if found.joined is not None and len(found.operators) <= FEW:
         named = [_joined(subject, found, found.joined)]
     culprits = tuple(placed(subject, one) for one in named)
     dtypes = [operator.dtype for operator in subject.candidate.specification.operators]
@@ -203,10 +274,10 @@ def bisected_diagnosis(
         trace = reference_trace(subject.healthy, subject.inputs)
         own = explained_errors(trace)
         output, limits = output_error(known, outputs, dtypes, own, subject.limit)
-        causes = lost_start(subject, outputs, limits)
-        causes = causes or (_hidden_rounding(subject, trace, own, limits) if output.verdict == "fail" else ())
-        culprits = tuple(placed(subject, one) for one in causes)
-    culprits = with_effects(culprits, ErrorPropagation(known.meaning, known.inputs, seen_deviations(errors), limits))
+        named = _lost_start(subject, outputs, limits)
+        named = named or (_hidden_rounding(subject, trace, own, limits) if output.verdict == "fail" else [])
+        culprits = tuple(placed(subject, one) for one in named)
+    culprits = with_effects(culprits, ErrorPropagation(known, seen_deviations(errors), limits))
     verdict, statement = found.verdict, found.statement
     together = next((one for one in culprits if one.mechanism.name == JOINED), None)
     if together is not None and verdict != "fail":
@@ -224,23 +295,23 @@ def bisected_diagnosis(
 
 def _hidden_rounding(
     subject: Subject, trace: Trace, errors: Sequence[LocalError], limits: dict[str, OutputLimit]
-) -> tuple[Culprit, ...]:
+) -> list[Culprit]:
     """Return the operators of a phase of which rounding within their bounds would put the output beyond its limit.
 
     The runtime does not show what it did to them, so that their effect is not measured.
     """
     draw, meaning, rounded = np.random.default_rng(0), subject.known.meaning, dict[str, Deviation]()
     for one in (each for each in errors if np.isfinite(each.bound) and each.bound):
-        right = np.asarray(meaning.recompute(one.operator.name, trace.inputs, trace.values).numpy())  # type: ignore[union-attr]
+        right = np.asarray(meaning.recompute(one.operator.name, trace.inputs, trace.values).numpy())
         if right.dtype.kind == "f":
             rounded[one.operator.name] = Deviation(right + one.bound * draw.uniform(-1, 1, right.shape), right)
-    propagation = ErrorPropagation(meaning, trace.inputs, rounded, limits)
-    names, hidden = lossy_operators(propagation), replace(trace, backend=subject.runtime.name)
-    found = lossy_culprits(names, propagation, rounded, trace, hidden, (), "rounding as large as its bound allows")
+    hidden = replace(trace, backend=subject.runtime.name, meaning=meaning)
+    propagation = ErrorPropagation(hidden, rounded, limits)
+    found = lossy_culprits(propagation, hidden, what="rounding as large as its bound allows")
     if {one.mechanism.name for one in found} != {"accumulated phase"}:
-        return ()  # what any rounding may do is no evidence
+        return []  # what any rounding may do is no evidence
     words = "not shown by the runtime; rounding within its bound is more than the output can bear"
-    return tuple(replace(one, effect=None, alone=None, channels=words) for one in found)
+    return [replace(one, effect=None, alone=None, channels=words) for one in found]
 
 
 def _joined(subject: Subject, search: Bisection, error: LocalError) -> Culprit:

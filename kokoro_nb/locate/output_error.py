@@ -154,7 +154,7 @@ def output_error(
     typed : mapping, optional
         Dtype that each output has to have; without it any will do.
     """
-    meaning: Any = reference.meaning
+    meaning = reference.meaning
     exact = meaning.run(reference.inputs, double=True)
     if limit is not None:
         limits = {name: OutputLimit(limit, "as requested") for name in exact}
@@ -176,10 +176,9 @@ def output_error(
 
 def _near_pytorch(reference: Trace, single: Mapping[str, Any], runtime: float) -> dict[str, OutputLimit]:
     """Return the limits beside PyTorch's own results, which may be far from float64: where a tie is rounded away."""
-    meaning: Any = reference.meaning
     pairs = zip(reference.inputs.items(), nudged(reference.inputs.values(), runtime), strict=True)
     moved = {name: np.asarray(other).astype(np.asarray(one).dtype) for (name, one), other in pairs}
-    error = worst_output(single, meaning.run(moved)).of_peak
+    error = worst_output(single, reference.meaning.run(moved)).of_peak
     forecast = SCATTER * float(np.max([error, runtime / 2]))
     why = f"of PyTorch's own result, {SCATTER:.0f} times what a unit in the last place of the inputs does"
     return dict.fromkeys(single, _capped(forecast, why))
@@ -230,8 +229,7 @@ def _carried(
             return None
         return result + bounds[name] * (2 * torch.rand(result.shape, generator=generator, dtype=result.dtype) - 1)
 
-    meaning: Any = reference.meaning
-    noisy = meaning.run(reference.inputs, rounded, double=True)
+    noisy = reference.meaning.run(reference.inputs, rounded, double=True)
     found = {}
     for name, limit in limits.items():
         error = worst_output({name: exact[name]}, {name: noisy[name]}).of_peak

@@ -15,7 +15,7 @@ from kokoro_nb.locate.culprit import Culprit, Mechanism, wrong_at
 from kokoro_nb.locate.local_error import LocalError, parts, peak_of
 from kokoro_nb.locate.mechanism_rules import lowered_as_another
 from kokoro_nb.locate.output_error import OutputError, OutputLimit, worst_output
-from kokoro_nb.locate.rule_evidence import Evidence, call_of
+from kokoro_nb.locate.rule_evidence import evidence_of
 from kokoro_nb.locate.search import smallest
 from kokoro_nb.traces.trace import Operator, Trace, with_readers, with_sources
 
@@ -34,25 +34,24 @@ class Deviation:
     right: np.ndarray
 
 
-def deviations(meaning: Any, trace: Trace, names: Collection[str] | None = None) -> dict[str, Deviation]:
+def deviations(reference: Trace, trace: Trace, names: Collection[str] | None = None) -> dict[str, Deviation]:
     """Return the deviation of every captured operator that has one; or of `names` alone.
 
     Parameters
     ----------
-    meaning : Specification
-        What the operators should compute.
+    reference : Trace
+        With what the operators should compute.
     trace : Trace
         Of the runtime, with whole tensors.
     """
     values, found = trace.values, {}
-    shapes = {operator.name: operator.shape for operator in meaning.operators}
+    shapes = {operator.name: operator.shape for operator in reference.meaning.operators}
     for name, value in values.items():
         if (names is None or name in names) and value.shape == shapes[name]:
-            right = parts(meaning.recompute(name, trace.inputs, values).numpy())
-            given = parts(value)
-            if given.shape != right.shape:
-                continue  # what is computed of a result of another shape is another matter
-            if not np.array_equal(given, right, equal_nan=given.dtype.kind == "f"):
+            right, given = parts(reference.meaning.recompute(name, trace.inputs, values).numpy()), parts(value)
+            # what is computed of a result of another shape is another matter
+            differs = not np.array_equal(given, right, equal_nan=given.dtype.kind == "f")
+            if given.shape == right.shape and differs:
                 found[name] = Deviation(given, right)
     return found
 
@@ -71,10 +70,8 @@ class ErrorPropagation:
 
     Parameters
     ----------
-    meaning : Specification
-        The program as it should be.
-    inputs : mapping
-        Array of each input by its name.
+    reference : Trace
+        With its inputs, and the program as it should be.
     errors : mapping
         Deviation of operators by their names.
     limits : mapping, optional
@@ -82,19 +79,15 @@ class ErrorPropagation:
     """
 
     def __init__(
-        self,
-        meaning: Any,
-        inputs: Mapping[str, Any],
-        errors: Mapping[str, Deviation],
-        limits: Mapping[str, OutputLimit] | None = None,
+        self, reference: Trace, errors: Mapping[str, Deviation], limits: Mapping[str, OutputLimit] | None = None
     ):
-        self._meaning, self._inputs, self._errors, self._limits = meaning, inputs, errors, limits
+        self.reference, self.errors, self.limits = reference, errors, limits
         self._known: dict[frozenset[str], OutputError] = {}
 
     @property
     def names(self) -> tuple[str, ...]:
         """The operators whose errors are known, in the order of execution."""
-        return tuple(self._errors)
+        return tuple(self.errors)
 
     @property
     def runs(self) -> int:
@@ -105,24 +98,25 @@ class ErrorPropagation:
         """Return the outputs when exactly the operators `names` have their errors."""
 
         def change(name: str, result: Any) -> Any:
-            return _with_error(result, self._errors[name]) if name in names and name in self._errors else None
+            return _with_error(result, self.errors[name]) if name in names and name in self.errors else None
 
-        return self._meaning.run(self._inputs, change, double=True)
+        return self.reference.meaning.run(self.reference.inputs, change, double=True)
 
     def error(self, names: Collection[str]) -> OutputError:
         """Return how far the output is off when exactly the operators `names` have their errors."""
         key = frozenset(names)
         if key not in self._known:
-            self._known[key] = worst_output(self.right, self.outputs(key), self._limits)
+            self._known[key] = worst_output(self.right, self.outputs(key), self.limits)
         return self._known[key]
 
     def error_without(self, names: Collection[str]) -> OutputError:
         """Return how far the output is off when all but the operators `names` have their errors."""
         return self.error([name for name in self.names if name not in names])
 
-    def with_error(self, name: str, error: Deviation) -> OutputError:
-        """Return how far the output is off when an operator alone has an error, which is given."""
-        return ErrorPropagation(self._meaning, self._inputs, {name: error}, self._limits).error((name,))
+    def effect(self, name: str) -> tuple[OutputError, dict[str, Any]]:
+        """Return how far the output is off when an operator alone has its error, and its figures in a `Culprit`."""
+        alone, whole = self.error((name,)), self.error(self.names)
+        return alone, {"effect": share_gone(whole, self.error_without((name,))), "alone": alone.of_peak}
 
     @cached_property
     def right(self) -> dict[str, np.ndarray]:
@@ -134,13 +128,7 @@ def with_effects(culprits: Sequence[Culprit], propagation: ErrorPropagation) -> 
     """Return the culprits with what each does to the output, of the `MEASURED` worst; of others it stays unknown."""
     known = [one for one in culprits if one.captured in propagation.names]
     chosen = sorted(known, key=lambda one: -np.inf if one.ratio is None else -one.ratio)[:MEASURED]
-    if not chosen:
-        return tuple(culprits)
-    whole = propagation.error(propagation.names)
-    found = {}
-    for one in chosen:
-        alone, rest = propagation.error((one.captured,)), propagation.error_without((one.captured,))
-        found[one.captured] = replace(one, effect=share_gone(whole, rest), alone=alone.of_peak)
+    found = {one.captured: replace(one, **propagation.effect(one.captured)[1]) for one in chosen}
     return tuple(found.get(one.captured, one) for one in culprits)
 
 
@@ -220,26 +208,18 @@ def _harmful(propagation: ErrorPropagation, names: tuple[str, ...], share: float
 
 
 def lossy_culprits(
-    names: Sequence[str],
-    propagation: ErrorPropagation,
-    deviations: dict[str, Deviation],
-    reference: Trace,
-    candidate: Trace,
-    errors: Sequence[LocalError],
-    what: str = "its rounding",
+    propagation: ErrorPropagation, candidate: Trace, errors: Sequence[LocalError] = (), what: str = "its rounding"
 ) -> tuple[Culprit, ...]:
     """Return the operators of `lossy_operators` as culprits, each with its effect and why its dtype does not do.
 
     `what` is what the deviations are, in words.
     """
-    local = {error.operator.name: error for error in errors}
-    meaning: Any = reference.meaning
+    local, meaning = {error.operator.name: error for error in errors}, propagation.reference.meaning
     operators = {operator.name: operator for operator in meaning.operators}
-    whole = propagation.error(propagation.names)
-    found: list[Culprit] = []
-    for name in names:
+    limit, found = propagation.error(propagation.names).limit, list[Culprit]()
+    for name in lossy_operators(propagation):
         dtype = candidate[name].statistics.dtype
-        mechanism = precision_mechanism(deviations[name], operators, name, dtype)
+        mechanism = precision_mechanism(propagation.errors[name], operators, name, dtype)
         numbers = [one for one in meaning.numbers(name).values() if isinstance(one, float) and one]
         lost = [one for one in numbers if not np.asarray(one).astype(dtype)]
         if lost:
@@ -248,16 +228,15 @@ def lossy_culprits(
         if name in local:
             about |= {"local_error": local[name].of_peak, "ratio": local[name].ratio}
         if len(found) < MEASURED:
-            alone, rest = propagation.error((name,)), propagation.error_without((name,))
-            far = f"{alone.of_peak:.3g} of the peak; the limit is {whole.limit:.3g}"
-            carried = f"{what} alone puts the output off by {far}"
+            alone, figures = propagation.effect(name)
+            carried = f"{what} alone puts the output off by {alone.of_peak:.3g} of the peak; the limit is {limit:.3g}"
             if alone.finite < 1:
                 carried = f"it alone makes {100 * (1 - alone.finite):.3g} % of the output not finite"
             mechanism = replace(mechanism, evidence=(*mechanism.evidence, carried))
-            about |= {"effect": share_gone(whole, rest), "alone": alone.of_peak}
-        cause = _as_another(meaning, candidate, operators[name], deviations[name])
+            about |= figures
+        cause = _as_another(propagation, candidate, operators[name])
         if cause is None and name in local and dtype == operators[name].dtype == "float32":
-            cause = _less_exact(propagation, meaning, candidate, operators[name], deviations[name].right)
+            cause = _less_exact(propagation, candidate, operators[name])
         causes = (mechanism,) if cause is None else (cause, mechanism)
         near = f"right for {dtype}" if cause is None else "within the rounding error of its peak"
         words = f"{near}, which is too little for the output"
@@ -265,20 +244,21 @@ def lossy_culprits(
     return tuple(found)
 
 
-def _as_another(meaning: Any, candidate: Trace, operator: Operator, deviation: Deviation) -> Mechanism | None:
+def _as_another(propagation: ErrorPropagation, candidate: Trace, operator: Operator) -> Mechanism | None:
     """Return the mechanism of an operator that gives what another does, near enough that rounding of its inputs may."""
+    deviation = propagation.errors[operator.name]
     given, right = (np.asarray(one, np.float64) for one in (deviation.given, deviation.right))
-    call = call_of(meaning, operator.name, candidate.inputs, candidate.values)
     error = LocalError(operator, float("nan"), peak_of(right), float("nan"), given != right, given, right, ())
-    return lowered_as_another(Evidence(error, {}, call))
+    return lowered_as_another(evidence_of(error, (), propagation.reference.meaning, candidate))
 
 
-def _less_exact(
-    propagation: ErrorPropagation, meaning: Any, candidate: Trace, operator: Operator, right: np.ndarray
-) -> Mechanism | None:
+def _less_exact(propagation: ErrorPropagation, candidate: Trace, operator: Operator) -> Mechanism | None:
     """Return the mechanism of an operator whose result in PyTorch, in the same dtype, the output can bear."""
-    given = parts(meaning.recompute(operator.name, candidate.inputs, candidate.values, double=False).numpy())
-    theirs, alone = propagation.with_error(operator.name, Deviation(given, right)), propagation.error((operator.name,))
+    reference, name = propagation.reference, operator.name
+    given = parts(reference.meaning.recompute(name, candidate.inputs, candidate.values, double=False).numpy())
+    own = {name: Deviation(given, propagation.errors[name].right)}
+    theirs = ErrorPropagation(reference, own, propagation.limits).error((name,))
+    alone = propagation.error((name,))
     if theirs.verdict != "pass" or CLEARLY * theirs.of_peak > alone.of_peak:  # which may be NaN
         return None
     words = f"{candidate.backend} computes {operator.kind} less exactly than PyTorch does in {operator.dtype}"

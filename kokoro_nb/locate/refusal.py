@@ -2,7 +2,7 @@
 
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -20,11 +20,10 @@ from kokoro_nb.backends.segment import part, real_reads, result_nodes
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.culprit import Mechanism, with_known_defect, wrong_at
 from kokoro_nb.locate.diagnosis import Diagnosis
-from kokoro_nb.locate.forms import OtherForm
-from kokoro_nb.locate.interface_faults import RANDOM
 from kokoro_nb.locate.investigation import Subject, reference_trace
-from kokoro_nb.locate.remedies import Plan, Remedy, tried, with_needed_patches, with_noise_as_input
-from kokoro_nb.locate.trials import FORMS, forms_of, generic, in_other_form
+from kokoro_nb.locate.module_diagnosis import RANDOM
+from kokoro_nb.locate.remedies import Plan, Remedy, plans, tried, with_needed_patches, with_noise_as_input
+from kokoro_nb.locate.tensor_forms import FORMS, forms_of, in_other_form
 from kokoro_nb.traces.trace import Operator
 
 CORE = "core operators"
@@ -129,44 +128,34 @@ def _tries(subject: Subject, operator: Operator | None, failure: Failure) -> Ite
         statement = f"The file is for {named[1]} and newer systems, as the error says (minimum_deployment_target)."
         yield "setting", f"target {named[1]}", statement, partial(subject.outputs, runtime=newer)
     if operator is None:
-        yield from generic(subject)
+        yield from plans(subject)
     changed, names = subject, list[str]()
     while operator is not None and len(names) < MOST:
         every = [one.name for one in subject.candidate.specification.operators if one.kind == operator.kind]
-        written = ((form, _written(changed.candidate, every, form)) for form in forms_of(operator.kind))
-        form, candidate = next(((form, made) for form, made in written if made is not None), (None, None))
+        about = subject.runtime.name, in_other_form, changed.candidate, every
+        written = ((form, _outcome(*about, form)) for form in forms_of(operator.kind))
+        form, candidate = next((each for each in written if isinstance(each[1], Exported)), (None, None))
         if form is None or candidate is None:
             break
         changed, names = replace(changed, candidate=candidate), [*names, form.name]
-        outputs = _outputs(changed)
+        outputs = _outcome(subject.runtime.name, changed.outputs)
         if not isinstance(outputs, Failure):
             statement = f"{operator.kind} is written in another form: {form.statement}."
             yield "other form", ", ".join(names), statement, partial(dict, outputs)
             break
         following = refused_operator(changed, outputs)
         operator = None if following is None or following.kind == operator.kind else following
-    if (runtime := with_core_operators(subject.runtime)) is not None:
+    if (runtime := _with(subject.runtime, core_operators=True)) is not None:
         statement = "The program is taken apart into PyTorch's core operators first (run_decompositions())."
         yield "setting", CORE, statement, partial(subject.outputs, runtime=runtime)
 
 
-def _written(candidate: Exported, names: Sequence[str], form: OtherForm) -> Exported | None:
+def _outcome(backend: str, compute: Callable[..., Any], *about: Any) -> Any:
+    """Return what a function gives: the cure of what is refused may fail in whatever way, and that is its result."""
     try:
-        return in_other_form(candidate, names, form)
-    except Exception:  # it is written for operators as they are called; in another way is no cure
-        return None
-
-
-def _outputs(subject: Subject) -> Any:
-    try:
-        return subject.outputs()
-    except Exception as error:  # the cure of what is refused may fail in whatever way, and that is its result
-        return Failure(subject.runtime.name, "run", type(error).__name__, str(error))
-
-
-def with_core_operators(runtime: Any) -> Any | None:
-    """Return a backend that is given PyTorch's core operators; None where it is already, or has no such setting."""
-    return _with(runtime, core_operators=True)
+        return compute(*about)
+    except Exception as error:
+        return Failure(backend, "run", type(error).__name__, str(error))
 
 
 def _with(runtime: Any, **setting: Any) -> Any | None:
@@ -197,7 +186,7 @@ def supplied(exported: Exported, runtime: Backend, names: Sequence[str]) -> tupl
     """
     for name in names:
         if name == CORE:
-            changed = with_core_operators(runtime)
+            changed = _with(runtime, core_operators=True)
             if changed is None:
                 raise InputError(f"'{CORE}' cannot be supplied to {runtime.name}; leave it out.")
             runtime = changed

@@ -1,24 +1,32 @@
-"""A remedy, and the plainest ones, measured: the reference's form, a file exported anew, noise as an input, patches."""
+"""Remedies, each applied and measured: float32, patches, other forms, settings of the tool, noise as an input."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from functools import cache
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import nn
-from torch.overrides import TorchFunctionMode
 
-from kokoro_nb.backends.base import Backend, Failure, quietly
-from kokoro_nb.backends.exported import Exported, as_exported
-from kokoro_nb.backends.signature import Arrays, example_inputs
+from kokoro_nb.backends.base import Backend, Failure, loadable, quietly
+from kokoro_nb.backends.called_operators import user_results
+from kokoro_nb.backends.executorch.partition import Withholding
+from kokoro_nb.backends.exported import Exported, as_exported, export_program
+from kokoro_nb.backends.segment import assembled, needed_for, result_nodes
+from kokoro_nb.backends.signature import Arrays, as_array
+from kokoro_nb.backends.taps import read_taps
 from kokoro_nb.errors import InputError, one_line
 from kokoro_nb.findings import Verdict
+from kokoro_nb.locate.culprit import Culprit
+from kokoro_nb.locate.forms import OtherForm
 from kokoro_nb.locate.investigation import Subject, reference_trace
 from kokoro_nb.locate.local_error import explained_errors
 from kokoro_nb.locate.output_error import LOST, OutputError, output_error
-from kokoro_nb.patch_registry import needed_patches, with_patches
+from kokoro_nb.locate.tensor_forms import FORMS, IN_FLOAT32, RUNNING, forms_of, in_other_form
+from kokoro_nb.markup import listed
+from kokoro_nb.patch_registry import cures, needed_patches, with_patches
+from kokoro_nb.traces.trace import VIEWS, Operator, with_readers, with_sources
 
 RemedyKind = Literal["patch", "setting", "float32 operators", "other form"]
 
@@ -140,19 +148,37 @@ def in_its_place(change: Change, runtime: Backend, program: Any, inputs: Arrays,
     return tried(subject, [(*change, outcome)], before)[0]
 
 
-def with_noise_as_input(runtime: Backend, candidate: Exported, inputs: Arrays, before: OutputError | None) -> Remedy:
-    """Return what it does to make inputs of the random numbers that the program draws, one draw for both runs.
+DRAWS = ("randn", "rand", "randn_like", "rand_like")
 
-    ``unknown`` where they are drawn by a function that `noise_as_input` does not know: a cure never ends a diagnosis.
+
+def with_noise_as_input(runtime: Backend, candidate: Exported, inputs: Arrays, before: OutputError | None) -> Remedy:
+    """Return what it does to make inputs of the random numbers that the program draws: one draw (seed 0) for both runs.
+
+    They are called ``noise_0``, ``noise_1``, ..., in the order of the draws. ``unknown`` where they are drawn by other
+    operators than those of `DRAWS`.
     """
     program: Any
-    with with_patches(candidate.patches):
-        try:
-            module, inputs = noise_as_input(candidate.module, inputs)
-            program = as_exported(module, inputs, runtime.name)
-        except InputError as error:
-            program = str(error)
+    try:
+        program, inputs = _noise_given(candidate, inputs)
+    except Exception as error:  # a cure never ends a diagnosis
+        program = one_line(error)
     return in_its_place(NOISE_AS_INPUT, runtime, program, inputs, before)
+
+
+def _noise_given(candidate: Exported, inputs: Arrays) -> tuple[Exported, dict[str, Any]]:
+    names = [one.name for one in candidate.specification.operators if one.kind in DRAWS]
+    if not names:
+        raise InputError("The module calls no function that draws random numbers; there is no noise to make an input.")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        drawn = reference_trace(candidate, inputs).values
+    nodes, program = result_nodes(candidate), candidate.specification.program
+    noise = {nodes[name]: f"noise_{place}" for place, name in enumerate(names)}
+    outputs = dict(zip(candidate.outputs, user_results(program), strict=True))
+    needed = needed_for(outputs.values(), noise) | {node for node in program.graph.nodes if node.op == "placeholder"}
+    made, turned = assembled(candidate, needed, noise, outputs)
+    given = {f"noise_{place}": np.transpose(drawn[name], turned[f"noise_{place}"]) for place, name in enumerate(names)}
+    return replace(made, named_by=None), {**inputs, **given}
 
 
 def with_needed_patches(runtime: Backend, candidate: Exported, inputs: Arrays) -> tuple[Remedy, ...]:
@@ -168,59 +194,181 @@ def with_needed_patches(runtime: Backend, candidate: Exported, inputs: Arrays) -
     return tuple(found)
 
 
-DRAWS = (torch.randn, torch.rand, torch.randn_like, torch.rand_like)
+def float32_region(operators: Sequence[Operator], names: Collection[str]) -> tuple[str, ...]:
+    """Return operators with those that read their results, and all that lies between any of them, in execution order.
+
+    What is kept in float32 has to be read in float32, directly or through views, and has to stay it on the way from one
+    to the next: a copy between them in float16 would round again.
+    """
+    passing = with_readers([one for one in operators if one.kind in VIEWS], names)
+    kept = {*names, *(one.name for one in operators if passing.intersection(one.inputs))}
+    between = with_readers(operators, kept) & with_sources(operators, kept)
+    return tuple(operator.name for operator in operators if operator.name in between)
 
 
-class _Draws(TorchFunctionMode):
-    """Notes what is drawn; where tensors are given, it gives these in turn in the place of what would be drawn."""
-
-    def __init__(self, given: list[torch.Tensor] | None = None) -> None:
-        super().__init__()
-        self.given, self.drawn = given, list[torch.Tensor]()
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func in DRAWS and self.given is not None:
-            return self.given.pop(0)
-        result = func(*args, **(kwargs or {}))
-        if func in DRAWS:
-            self.drawn.append(result)
-        return result
+LOSSES = ("too few bits", "accumulated phase", "overflow of the dtype")
+UNEXPLAINED = ("unknown", "operators joined")
 
 
-class NoiseAsInput(nn.Module):
-    """A module that takes what it would draw as the inputs ``noise_0``, ``noise_1``, ..., in the order of its draws."""
-
-    def __init__(self, module: nn.Module, names: Iterable[str]) -> None:
-        super().__init__()
-        self.module, self.names = module, tuple(names)
-
-    def forward(self, **values: torch.Tensor) -> Any:
-        """Return what the module returns, with the noise that is given."""
-        with _Draws([values.pop(name) for name in self.names]):
-            return self.module(**values)
-
-
-def noise_as_input(module: nn.Module, inputs: Arrays) -> tuple[nn.Module, dict[str, Any]]:
-    """Return a module that takes its noise as inputs, and its inputs with one draw (seed 0).
+def plans(subject: Subject, culprits: tuple[Culprit, ...] = ()) -> Iterator[Plan]:
+    """Yield what may cure a program.
 
     Parameters
     ----------
-    module : torch.nn.Module
-        May call ``torch.randn``, ``rand``, ``randn_like`` and ``rand_like``.
+    subject : Subject
+        What was diagnosed.
+    culprits : tuple of Culprit
+        The worst first. Where there are none, or the mechanism of one is unknown, every generic change is tried:
+        float32, patches, and other forms of each kind of operator.
+    """
+    taps = {one.name: one for one in culprits if one.tap is not None}
+    losses = [name for name, one in taps.items() if one.mechanism.name in LOSSES]
+    if losses:
+        over = any(one.mechanism.name == "overflow of the dtype" for one in culprits)
+        yield from _in_float32(subject, [*losses, *(_beyond_float16(subject) if over else ())])
+    lost = [one for one in culprits if one.mechanism.name == "lost state"]
+    if lost and hasattr(subject.runtime, "saved_state"):
+        names = tuple(subject.candidate.specification.state)
+        runtime: Any = replace(subject.runtime, saved_state=names)  # type: ignore[type-var]
+        statement = f"The first values of {listed(names)} are saved (InitializedMutableBufferPass)."
+        yield "setting", "saved state", statement, partial(subject.outputs, runtime=runtime)
+    wrong = tuple(dict.fromkeys(name for one in culprits if one not in lost for name in one.candidates))
+    if wrong and getattr(subject.runtime, "delegate", None) == "xnnpack":
+        runtime = Withholding(subject.runtime.name, withheld=wrong)
+        statement = f"{listed(wrong)} is withheld from the delegate, and other kernels compute it."
+        yield "setting", "withheld from the delegate", statement, partial(subject.outputs, runtime=runtime)
+    kinds = dict.fromkeys(one.tap.operator.kind for one in taps.values() if one not in lost and one.tap)
+    for kind in kinds:
+        yield from _otherwise(subject, kind, taps)
+    unknown = [name for name, one in taps.items() if one.mechanism.name in UNEXPLAINED]
+    if taps and not unknown:
+        return
+    if not losses:  # what may help whatever the mechanism is
+        yield from _in_float32(subject, unknown)
+    for kind in dict.fromkeys(one.kind for one in subject.candidate.specification.operators):
+        if kind not in kinds:
+            yield from _otherwise(subject, kind, ())
+
+
+def _otherwise(subject: Subject, kind: str, wrong: Collection[str]) -> Iterator[Plan]:
+    """Yield the patches and the other forms of operators of a kind, of those that are wrong first."""
+    candidate = subject.candidate
+    if candidate.named_by is not None:
+        return  # what was planted in a program is not cured by another form of it
+    for name, applied in cures(candidate.module, kind):
+        statement = f"The patch {name} writes {kind} in another form."
+        yield "patch", name, statement, partial(_patched, subject, name, applied)
+    every = [one.name for one in candidate.specification.operators if one.kind == kind]
+    names = [one for one in wrong if one in every]
+    for form in forms_of(kind) if names else FORMS.get(kind, ()):
+        for chosen, words in ((names, listed(names)), (every, f"every {kind}")):
+            if chosen is names or set(every) != set(names):
+                statement = f"{words} is written in another form: {form.statement}."
+                yield "other form", form.name, statement, partial(_rewritten, subject, chosen, form)
+
+
+def _rewritten(subject: Subject, names: Collection[str], form: OtherForm) -> Any:
+    """Return the outputs of a program with operators in another form; None where that is of no such operators."""
+    changed = in_other_form(subject.candidate, names, form)
+    return None if changed is None else subject.outputs(changed)
+
+
+def _in_float32(subject: Subject, names: Collection[str]) -> Iterator[Plan]:
+    """Yield these operators in float32, and the whole model, where it is in fewer bits."""
+    operators = subject.candidate.specification.operators
+    kept = float32_region(operators, names)
+    sums = [one.name for one in operators if one.name in kept and one.kind == "cumsum"]
+    ways = [(False, "stay float32.")]
+    ways += [(True, "stay float32, and running sums are computed in blocks.")] if sums else []
+    converter = getattr(subject.runtime, "converter", None)
+    chosen = getattr(converter, "precision", "float32") is None  # coremltools' default, float16
+    if not chosen and not any(one.dtype == "float16" for one in operators if one.name in kept or not names):
+        return  # they are float32 already
+    form = in_other_form(subject.candidate, sums, RUNNING) if chosen else None
+    for blocks, words in ways if kept else ():
+        mixed = partial(_mixed, subject, kept, form if blocks else None)
+        outcome = mixed if chosen else partial(_rewritten, subject, kept, IN_FLOAT32[blocks])
+        yield "float32 operators", ", ".join(kept), f"{listed(kept)} {words}", outcome
+    if not chosen:
+        yield "setting", "float32", "The whole model is exported in float32.", lambda: _single(subject)
+        return
+    whole = replace(subject.runtime, converter=replace(converter, precision="float32"))  # type: ignore[type-var]
+    for blocks, words in ways:
+        outcome = partial(subject.outputs, form if blocks else None, whole)
+        yield "setting", "float32", f"All operators {words}", outcome
+
+
+def _beyond_float16(subject: Subject) -> list[str]:
+    """Return the operators whose results float16 cannot hold."""
+    largest, found = float(np.finfo(np.float16).max), []
+    known: Any = subject.known
+
+    def look(name: str, result: Any) -> None:
+        if result.is_floating_point() and result.numel() and float(result.abs().max()) > largest:
+            found.append(name)
+
+    known.meaning.run(known.inputs, look, double=True)
+    return found
+
+
+def _mixed(subject: Subject, kept: tuple[str, ...], form: Exported | None) -> Any:
+    """Return the outputs of a Core ML file in which these operators, by their names in eager, stay float32."""
+    runtime: Any = subject.runtime
+    mixed = mixed_precision(form or subject.candidate, subject.inputs, kept, subject.folder)
+    return subject.outputs(form, replace(runtime, converter=replace(runtime.converter, precision=mixed)))
+
+
+def mixed_precision(exported: Exported, inputs: Arrays, kept: Collection[str], folder: str | Path | None) -> Any:
+    """Return the precision of a Core ML file in which some operators stay float32: a `MixedPrecision`.
+
+    An operator of the file that is no result of one in eager stays float32 with the first operator that reads it.
+
+    Parameters
+    ----------
+    exported : Exported
+        The program.
     inputs : mapping
-        Name of a parameter of its forward -> array or tensor.
+        Its inputs.
+    kept : collection of str
+        Names of operators in eager, as a diagnosis names them.
+    folder : path or None
+        Where artefacts are kept.
 
     Raises
     ------
     InputError
-        If it calls none of them.
+        If the program cannot be converted.
     """
-    values = {name: torch.from_numpy(array) for name, array in example_inputs(module, inputs).items()}
-    recorded = _Draws()
-    with torch.random.fork_rng(devices=[]), torch.no_grad(), recorded:
-        torch.manual_seed(0)
-        module(**values)
-    if not recorded.drawn:
-        raise InputError("The module calls no function that draws random numbers; there is no noise to make an input.")
-    noise = {f"noise_{place}": value for place, value in enumerate(recorded.drawn)}
-    return NoiseAsInput(module, noise), {**inputs, **noise}
+    from kokoro_nb.backends.coreml import CoreMl
+    from kokoro_nb.backends.coreml.conversion import MixedPrecision
+    from kokoro_nb.backends.mil import load_program
+
+    made = loadable(CoreMl("coreml-float32", precision="float32").export(exported, inputs, folder), "coreml-float32")
+    assert made.path is not None
+    own = {value: name for name, value in read_taps(made.folder).places.items()}
+    names: dict[str, str] = {}
+    for operation in reversed(load_program(made.path).program.functions["main"].operations):
+        for one in operation.outputs if operation.op_type != "const" else ():
+            reader = one.child_ops[0].outputs[0].name if one.child_ops else ""
+            names[one.name] = own.get(one.name) or names.get(reader, "")
+    return MixedPrecision(tuple(name for name, eager in reversed(names.items()) if eager in kept))
+
+
+def _single(subject: Subject) -> Any:
+    """Return the outputs of the module in float32, from the inputs in float32."""
+    import copy
+
+    arrays = {name: as_array(name, value) for name, value in subject.inputs.items()}
+    inputs = {name: one.astype(np.float32) if one.dtype == np.float16 else one for name, one in arrays.items()}
+    with with_patches(subject.candidate.patches):
+        exported = export_program(copy.deepcopy(subject.candidate.module).float(), inputs)
+    if isinstance(exported, Failure):
+        return exported
+    return replace(subject, inputs=inputs).outputs(exported)
+
+
+def _patched(subject: Subject, name: str, applied: Any) -> Any:
+    candidate = subject.candidate
+    with with_patches(candidate.patches), applied(candidate.module, [name]) as module:
+        exported: Exported | Failure = export_program(module, subject.inputs)
+        return exported if isinstance(exported, Failure) else subject.outputs(exported)

@@ -1,6 +1,6 @@
 """What a rule for mechanisms looks at, what the wrong elements have in common, and how an explanation is measured."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -12,7 +12,7 @@ from kokoro_nb.locate.culprit import Mechanism, Name
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.torch_private import schema
 from kokoro_nb.traces.statistics import in_channels, wrong_channels
-from kokoro_nb.traces.trace import Meaning
+from kokoro_nb.traces.trace import CONSTANT, Meaning, Trace
 
 HALF = 65504.0  # largest finite float16
 NEAR = 1e-5  # of the peak: two computations of a number in float32 are as near to each other as that
@@ -141,6 +141,12 @@ class Evidence:
         return self.arguments or dict(zip(("self", "other"), floats, strict=False))
 
 
+def evidence_of(error: LocalError, read: Iterable[str], meaning: Meaning, trace: Trace) -> Evidence:
+    """Return the evidence of an operator of a run, with those of its inputs that are no constants."""
+    inputs = {one: trace.value(one) for one in read if not one.startswith(CONSTANT)}
+    return Evidence(error, inputs, call_of(meaning, error.operator.name, trace.inputs, trace.values))
+
+
 def call_of(meaning: Meaning, name: str, inputs: Mapping[str, Any], captured: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of an operator by name, as it is recomputed on its inputs: see `Meaning.recompute`.
 
@@ -179,12 +185,15 @@ def explained(
 
     Only the positions `inside` of the last axis are looked at.
     """
-    error = evidence.error
-    usable = np.isfinite(error.given) & np.isfinite(error.right) & np.isfinite(instead)
-    if usable.mean() < 1:
+    tensors = (evidence.error.given, evidence.error.right, instead)
+    if not all(np.isfinite(one).all() for one in tensors):
         return None
-    tensors = (error.given, error.right, instead)
     share = nearer(*(np.atleast_1d(one).astype(np.float64)[..., inside] for one in tensors))
+    return _of_share(name, statement, words, share)
+
+
+def _of_share(name: Name, statement: str, words: str, share: float) -> Mechanism | None:
+    """Return a mechanism that explains this share of the error; None where that is too little."""
     if not share > MOSTLY:
         return None
     return Mechanism(name, statement, (f"the result is {words}, to {100 * share:.4g} %",), explained=share)
@@ -206,7 +215,4 @@ def explained_throughout(statement: str, evidence: Evidence, instead: np.ndarray
     if not alike or (error.wrong & ~known).any():  # of what is not finite as it should be, or not of its shape
         largest = float(np.max(np.abs(given - odd), where=np.isfinite(given), initial=0.0))
         share = float(np.allclose(given, instead, rtol=0, atol=NEAR * largest, equal_nan=True))
-    if not share > MOSTLY:
-        return None
-    text = f"the result is {words}, to {100 * share:.4g} %"
-    return Mechanism("operator lowered as another", statement, (text,), explained=share)
+    return _of_share("operator lowered as another", statement, words, share)

@@ -6,9 +6,9 @@ import numpy as np
 
 from kokoro_nb.locate.culprit import Mechanism
 from kokoro_nb.locate.forms import is_mask
-from kokoro_nb.locate.forms.indexing import from_the_start, places
 from kokoro_nb.locate.local_error import peak_of
 from kokoro_nb.locate.rule_evidence import MOSTLY, NEAR, Evidence, explained_throughout, nearer
+from kokoro_nb.locate.tensor_forms import from_the_start, places
 
 BEFORE = "an index counted from the end read before the tensor"
 PAIRS = "all pairs of the indices"

@@ -11,21 +11,21 @@ from kokoro_nb.locate.culprit import Culprit, Mechanism, wrong_at
 from kokoro_nb.locate.local_error import Judge, LocalError, parts, uncaptured
 from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.output_error import worst_output
-from kokoro_nb.locate.rule_evidence import Evidence, call_of
+from kokoro_nb.locate.rule_evidence import Evidence, evidence_of
 from kokoro_nb.traces.statistics import compare, describe
 from kokoro_nb.traces.trace import CONSTANT, INPUT, VIEWS, Operator, Tap, Trace
 
 SHOWN = 1e-5  # of the peak of an output
 
 
-def first_nonfinite(reference: Trace | None, candidate: Trace) -> Culprit:
+def first_nonfinite(reference: Trace, candidate: Trace) -> Culprit:
     """Return the first operator whose result is not finite although all its inputs are.
 
     Parameters
     ----------
-    reference : Trace or None
+    reference : Trace
         Of the eager program: what is as little finite there is no fault of the backend, and it shows which of the
-        operators that were not captured compute nothing of their own. Without one, everything has to be finite.
+        operators that were not captured compute nothing of their own.
     candidate : Trace
         Of any backend; statistics are enough.
 
@@ -36,36 +36,35 @@ def first_nonfinite(reference: Trace | None, candidate: Trace) -> Culprit:
         comes from operators that were not captured: those are its candidates.
     """
     trace = candidate
-    expected = {tap.name: tap.statistics.finite for tap in reference.taps} if reference else {}
+    expected = {tap.name: tap.statistics.finite for tap in reference.taps}
     state = {
         tap.name: tap.statistics.finite >= expected.get(tap.name, 1) or 0 in tap.statistics.shape for tap in trace.taps
     }
     bad = [tap for tap in trace.taps if not state[tap.name]]
     reaches = _output_shows(trace, reference)
     if not bad:
-        unseen = _uncovered(reference, trace) if reference else trace.missing
+        unseen = _uncovered(reference, trace)
         were = "was" if len(unseen) == 1 else "were"
         reason = f"{len(unseen)} {were} not captured, from {unseen[0]} on" if unseen else ""
         reason = "an output is not finite" if reaches else reason
-        return Culprit(
-            "nonfinite", "unknown" if reason else "pass", trace.backend, reaches_output=reaches or None, reason=reason
-        )
+        verdict: Verdict = "unknown" if reason else "pass"
+        return Culprit("nonfinite", verdict, trace.backend, reaches_output=reaches or None, reason=reason)
     known = {operator.name: operator for operator in trace.requested}
     source = next((tap for tap in bad if all(_finite(trace, one, state, known) for one in tap.operator.inputs)), None)
     tap = source or bad[0]
     lost = () if source else uncaptured(tap.operator, state, known)
     reason = "" if source else "its inputs were not captured" if lost else "its inputs are not finite either"
     about: dict[str, Any] = {"channels": tap.statistics.pattern, "upstream": tap.operator.inputs, "reason": reason}
-    verdict: Verdict = "fail" if source else "unknown"
+    verdict = "fail" if source else "unknown"
     return Culprit("nonfinite", verdict, trace.backend, tap, (tap.name, *lost), reaches_output=reaches, **about)
 
 
-def _output_shows(trace: Trace, reference: Trace | None) -> bool | None:
+def _output_shows(trace: Trace, reference: Trace) -> bool | None:
     """Return whether an output is not finite where it should be; None if no output was captured."""
     if not trace.outputs:
         return None
-    right = reference.outputs if reference else {}
-    sound = {name: np.isfinite(one) for name, one in right.items() if one.shape == trace.outputs[name].shape}
+    right = reference.outputs.items()
+    sound = {name: np.isfinite(one) for name, one in right if one.shape == trace.outputs[name].shape}
     wrong = (np.logical_and(~np.isfinite(given), sound.get(name, True)) for name, given in trace.outputs.items())
     return any(one.any() for one in wrong)
 
@@ -151,15 +150,11 @@ def _candidates(error: LocalError, wrong: Sequence[LocalError], sound: Collectio
 def _culprit(
     reference: Trace, candidate: Trace, judge: Judge, error: LocalError, candidates: tuple[str, ...]
 ) -> Culprit:
-    name = error.operator.name
-    upstream = judge.upstream(name)
-    assert reference.meaning is not None
-    call = call_of(reference.meaning, name, candidate.inputs, candidate.values)
-    evidence = Evidence(error, {one: judge.value(one) for one in upstream}, call)
+    name, upstream = error.operator.name, judge.upstream(error.operator.name)
+    evidence = evidence_of(error, upstream, reference.meaning, candidate)
     about: dict[str, Any] = {"candidates": candidates, "inherited_error": _inherited(reference, error)}
-    about["upstream"] = (*upstream, *(f"{CONSTANT}{one}" for one in judge.constants(name)))
-    about["reaches_output"] = _reaches(reference, candidate)
-    return wrong_operator(evidence, candidate.backend, tap=candidate[name], **about)
+    about |= {"upstream": upstream, "reaches_output": _reaches(reference, candidate), "tap": candidate[name]}
+    return wrong_operator(evidence, candidate.backend, **about)
 
 
 def wrong_operator(evidence: Evidence, backend: str, **about: Any) -> Culprit:
@@ -195,8 +190,6 @@ def _reaches(reference: Trace, candidate: Trace) -> bool:
 
 def _uncovered(reference: Trace, candidate: Trace) -> tuple[str, ...]:
     """Return the operators that were not captured, that compute something and have no twin."""
-    if reference.meaning is None:
-        return candidate.missing
     captured = {tap.name for tap in candidate.taps}
     twins = {_work(tap.operator) for tap in candidate.taps}
     folded: set[str] = set()

@@ -8,9 +8,8 @@ from kokoro.model import KModel
 from kokoro_nb.backends.coreml import CoreMl
 from kokoro_nb.backends.mil.reference import CoreMlReference
 from kokoro_nb.listening.spectrum import SpectralAgreement
-from kokoro_nb.locate.remedies import Remedy
+from kokoro_nb.locate.remedies import Remedy, mixed_precision
 from kokoro_nb.locate.survey import SurveyRow, survey
-from kokoro_nb.locate.trials import mixed_precision
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
 from kokoro_nb.models.case import Case, complete_inputs
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -187,7 +188,7 @@ class Trace:
     outputs: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
     how: str = ""
     inputs: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
-    meaning: Meaning | None = field(default=None, repr=False)
+    meaning: Any = field(default=None, repr=False)
     requested: tuple[Operator, ...] = field(default=(), repr=False)
 
     def __getitem__(self, name: str) -> Tap:
@@ -204,10 +205,14 @@ class Trace:
         why = "it could not be captured" if name in self.missing else "it was not requested, or is not in the program"
         raise InputError(f"The trace has no tap '{name}': {why}.")
 
-    @property
+    @cached_property
     def values(self) -> dict[str, np.ndarray]:
         """The whole tensors, where they were recorded, by the name of the operator."""
         return {tap.name: tap.value for tap in self.taps if tap.value is not None}
+
+    def value(self, name: str) -> np.ndarray:
+        """Return what was captured under a name, or given as the input of that name."""
+        return np.asarray(self.inputs[name.removeprefix(INPUT)] if name.startswith(INPUT) else self.values[name])
 
     def without_tensors(self) -> "Trace":
         """Return the trace with the statistics of each operator alone; its inputs and outputs stay."""

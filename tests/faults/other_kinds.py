@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from kokoro_nb.faults.kinds import ATEN, KINDS, FaultKind, FaultSite
+from kokoro_nb.faults.planting import ATEN, KINDS, FaultKind, FaultSite
 
 
 def is_one_of_equals(site: FaultSite) -> bool:

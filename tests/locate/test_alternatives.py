@@ -85,9 +85,9 @@ def _first(kind, given, right, arguments):
         ("sign", [np.nan, 1.0], [0.0, 1.0], {"self": np.array([np.nan, 2])}, "the sign, and NaN of NaN"),
         ("upsample_nearest1d.vec", _resized(6), _resized(None, 0.8), SCALED, "by the sizes, not by the scale"),
         ("_upsample_bilinear2d_aa.vec", _image(False), _image(True), IMAGE, "an interpolation without antialiasing"),
-        ("mul", 0 * WHOLE, 0.5 * WHOLE, {"self": WHOLE, "other": 0.5}, "number rounded to the tensor's integer dtype"),
-        ("ge", WHOLE >= 0, WHOLE >= 0.5, {"self": WHOLE, "other": 0.5}, "number rounded to the tensor's integer dtype"),
-        ("mul", X > 0, (X > 0) * 0.5, {"self": X > 0, "other": 0.5}, "the number taken as a truth value"),
+        ("mul.Tensor", 0 * WHOLE, 0.5 * WHOLE, {"self": WHOLE, "other": 0.5}, "one whose other is 0, not 0.5"),
+        ("ge.Scalar", WHOLE >= 0, WHOLE >= 0.5, {"self": WHOLE, "other": 0.5}, "one whose other is 0, not 0.5"),
+        ("mul.Tensor", X > 0, (X > 0) * 0.5, {"self": X > 0, "other": 0.5}, "one whose other is True, not 0.5"),
         ("div", WHOLE // 2, WHOLE / 2, {"self": WHOLE, "other": 2, "rounding_mode": None}, "the floor of the rounded"),
         ("div", np.trunc(WHOLE / 2), WHOLE / 2, {"self": WHOLE, "other": 2, "rounding_mode": None}, "integer division"),
         ("selu", np.where(X > 0, X, 1.6732632423543772 * np.expm1(X)), X + 9, {"self": X}, "ELU without its scale"),
@@ -101,7 +101,7 @@ def test_what_was_computed_is_named(kind, given, right, arguments, words):
 
 
 def test_what_it_would_give_is_no_reason_where_it_was_not_given():
-    for kind, arguments in (("add", {**PAIR, "alpha": 3}), ("mul", {"self": WHOLE, "other": 0.5})):
+    for kind, arguments in (("add", {**PAIR, "alpha": 3}), ("mul.Tensor", {"self": WHOLE, "other": 0.5})):
         right = np.asarray(arguments["self"], np.float64) + 1
         found = mechanisms(_evidence(kind, right + np.cos(right), right, arguments))
         assert "operator lowered as another" not in [one.name for one in found]

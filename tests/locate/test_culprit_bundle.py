@@ -10,7 +10,7 @@ from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.faults import Fault, plant
 from kokoro_nb.locate.culprit import Culprit
-from kokoro_nb.locate.culprit_bundle import write_finding_bundle
+from kokoro_nb.locate.diagnosis import write_finding_bundle
 from kokoro_nb.locate.investigation import investigate, reference_trace
 from kokoro_nb.run_apart import run_apart
 from tests.backends.small import Layers, Of

@@ -11,7 +11,7 @@ from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.inspection import diagnose
-from kokoro_nb.locate.trials import FORMS, forms_of, in_other_form
+from kokoro_nb.locate.tensor_forms import FORMS, forms_of, in_other_form
 from tests.backends.small import Of
 
 X = torch.randn(2, 5, 4, generator=torch.Generator().manual_seed(3))

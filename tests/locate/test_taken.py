@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from kokoro_nb.inspection import diagnose, inspect
-from kokoro_nb.locate.tapping import EXTRA_OUTPUTS
+from kokoro_nb.locate.investigation import EXTRA_OUTPUTS
 from kokoro_nb.studies.diagnose import own_module
 from tests.backends.small import Of, Past, here, taking
 

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+import torch
 
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.locate.rule_evidence import Evidence
+from kokoro_nb.locate.tensor_forms import places
 from kokoro_nb.locate.tensor_rules import frozen_length, padded_statistics
 from kokoro_nb.traces.trace import Operator
 from tests.locate.normed_signals import noise, normed, with_channels
@@ -150,3 +152,10 @@ def test_another_error_of_a_norm_is_no_variance_in_one_pass(causes, spoil):
 
 def test_a_factor_of_data_around_zero_is_no_variance_in_one_pass(causes):
     assert VARIANCE not in causes("instance_norm.default", normed, lambda y: y * 1.0002, noise())
+
+
+def test_one_number_points_at_one_element_or_at_all_of_a_row():
+    last = torch.tensor(2)
+    assert places((5,), {0: last}).tolist() == 2
+    assert places((5, 3), {0: last}).tolist() == [6, 7, 8]
+    assert places((5, 3), {1: torch.tensor([2, 0])}).tolist() == [[2, 0], [5, 3], [8, 6], [11, 9], [14, 12]]

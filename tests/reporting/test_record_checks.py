@@ -11,9 +11,8 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection import diagnose
 from kokoro_nb.locate.bisection import Bisection
 from kokoro_nb.locate.diagnosis import Diagnosis
-from kokoro_nb.locate.investigation import investigate
+from kokoro_nb.locate.investigation import History, investigate
 from kokoro_nb.locate.survey import SurveyRow
-from kokoro_nb.locate.tapping import History
 from kokoro_nb.reporting.logbook import Logbook
 from kokoro_nb.traces.statistics import compare
 

@@ -16,14 +16,8 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.faults import plant
 from kokoro_nb.inspection import diagnose
 from kokoro_nb.locate.diagnosis import card
-from kokoro_nb.locate.trials import (
-    FORMS,
-    IN_FLOAT32,
-    float32_region,
-    forms_of,
-    in_other_form,
-    mixed_precision,
-)
+from kokoro_nb.locate.remedies import float32_region, mixed_precision, with_noise_as_input
+from kokoro_nb.locate.tensor_forms import FORMS, IN_FLOAT32, forms_of, in_other_form
 from kokoro_nb.models.patches import curing
 from tests.backends.small import Here, Of, here, taking
 from tests.corpus.forms import legacy_onnx
@@ -113,6 +107,12 @@ def test_a_remainder_of_whole_numbers_is_no_difference_of_floats():
     np.testing.assert_array_equal(second.specification.run(whole)["output"], (np.arange(-6, 6) % 5 * 2)[None])
 
 
+def test_a_plain_quotient_is_not_floored():
+    exported = export_program(Applied(lambda x: x / 0.3), {"x": X})
+    first, second = (in_other_form(exported, [":div"], form) for form in FORMS["div"][:2])
+    assert (first, second) == (None, None)
+
+
 def test_operators_in_float32_are_read_in_float32():
     def phase(x):
         return torch.sin(torch.cumsum(x, -1).transpose(1, 2) * 100)
@@ -152,7 +152,7 @@ def test_a_cure_is_measured_and_the_defect_is_named():
     found = diagnose(Angle(), POINTS, "onnxruntime", remedies=True)
     (culprit,), (remedy,) = found.culprits, found.remedies
     assert (culprit.mechanism.name, culprit.mechanism.defect) == ("branch cut of atan2", "onnx_atan2_branch_cut")
-    assert culprit.source.startswith("test_trials.py:")
+    assert culprit.source.startswith("test_remedies.py:")
     assert (remedy.kind, remedy.verdict) == ("other form", "pass")
     assert remedy.error_before == pytest.approx(2)
     assert remedy.error_after < 1e-6
@@ -160,7 +160,7 @@ def test_a_cure_is_measured_and_the_defect_is_named():
     assert "remedy: :atan2 is written in another form" in str(found)
     text = repr(card(found))
     for said in (
-        "culprit: :atan2 (aten.atan2.default · test_trials.py:",
+        "culprit: :atan2 (aten.atan2.default · test_remedies.py:",
         "mechanism: branch cut of atan2",
         "known defect: onnx_atan2_branch_cut",
         "remedy: :atan2 is written in another form",
@@ -305,3 +305,40 @@ def test_the_code_to_paste_keeps_the_way_to_the_sine_in_float32(tmp_path):
     single = coremltools.converters.mil.mil.types.fp32
     made = [one for one in model._mil_program.functions["main"].operations if one.op_type not in ("cast", "const")]
     assert {one.outputs[0].name for one in made if one.outputs[0].dtype == single} == {*mixed.keep}
+
+
+ONES = {"x": torch.ones(1, 4)}
+NOISY = Of(lambda x: x * torch.rand_like(x) + torch.randn(1, 4))
+
+
+def test_every_draw_is_an_input_in_its_order():
+    torch.manual_seed(3)
+    expected = torch.randn(2)
+    torch.manual_seed(3)
+    seen = []
+
+    def load(made):
+        return Mock(run=lambda given: seen.append(given) or made.program.run(given))
+
+    watched = Mock(export=backend("eager").export, load=load)
+    remedy = with_noise_as_input(watched, export_program(NOISY, ONES), ONES, None)
+    assert remedy.verdict == "pass"
+    assert list(seen[0]) == ["x", "noise_0", "noise_1"]
+    uniform, normal = seen[0]["noise_0"], seen[0]["noise_1"]
+    np.testing.assert_allclose(remedy.outputs["output"], ONES["x"].numpy() * uniform + normal, rtol=1e-6)
+    assert torch.equal(torch.randn(2), expected), "the draw of the caller is not touched"
+
+
+def test_what_a_runtime_cannot_draw_is_cured_and_measured(tmp_path):
+    found = diagnose(NOISY, ONES, "tvm-unfused", folder=tmp_path, remedies=True)
+    (remedy,) = found.remedies
+    assert (found.culprits[0].mechanism.name, remedy.name) == ("baked-in random numbers", "noise as an input")
+    assert remedy.verdict == "pass"
+    assert remedy.error_after < 1e-6
+
+
+def test_noise_of_another_function_leaves_the_diagnosis_and_a_cure_that_is_unknown():
+    noisy = export_program(Of(lambda x: x + torch.randint(0, 9, (1, 4))), ONES)
+    remedy = with_noise_as_input(backend("tvm-unfused"), noisy, ONES, None)
+    assert remedy.verdict == "unknown"
+    assert "no function that draws" in remedy.reason
