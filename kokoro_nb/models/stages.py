@@ -40,7 +40,7 @@ class PipelineStep(nn.Module):
     """
 
     parts: ClassVar[tuple[str, ...]] = ()
-    output_names: ClassVar[tuple[str, ...]]
+    output_names: tuple[str, ...]
 
     def __init_subclass__(cls, **declared: tuple[str, ...]):
         super().__init_subclass__()

@@ -64,7 +64,7 @@ def word_times(case: Case) -> tuple[Word, ...]:
     return tuple(Word(m[0], float(edges[m.start() + 1]), float(edges[m.end() + 1]), 1.0) for m in spoken)
 
 
-def timing_rows(case: Case, transcript: Transcript | None) -> list[dict[str, str | float]]:
+def timing_rows(case: Case, transcript: Transcript | None) -> list[dict[str, Any]]:
     """Return a table: each word of the utterance, when it is spoken and when it was heard, and the difference.
 
     The list is empty where the listener heard another number of words, or none with times.
