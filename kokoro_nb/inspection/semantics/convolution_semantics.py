@@ -25,10 +25,11 @@ def _pads(call: OnnxCall, sizes: Sequence[int], kernel: Sequence[int]) -> Pads:
 
 def _by_torch(call: OnnxCall, x: Any, weight: Array, bias: Input, transposed: bool = False) -> Any:
     """Return a convolution without padding, as a tensor of PyTorch."""
-    given: Any = (None if one is None else torch.from_numpy(np.ascontiguousarray(one)) for one in (weight, bias))
+    w: Any
+    w, b = (None if one is None else torch.from_numpy(np.ascontiguousarray(one)) for one in (weight, bias))
     none, ones = [0] * (x.ndim - 2), [1] * (x.ndim - 2)
     steps, apart = call.get("strides", ones), call.get("dilations", ones)
-    return torch.convolution(x, *given, steps, none, apart, transposed, none, call.get("group", 1))
+    return torch.convolution(x, w, b, steps, none, apart, transposed, none, call.get("group", 1))
 
 
 @meaning("Conv")
