@@ -213,8 +213,9 @@ def _lost_state(found: Investigation, limits: dict[str, OutputLimit]) -> list[Cu
 def _with_lost_start(culprit: Culprit, deviation: Deviation | None, found: Investigation) -> Culprit:
     """Return a culprit with its mechanism, if it gives what it gives where a buffer that is written starts at 0."""
     meaning, trace = found.reference.meaning, found.candidate
-    read = [] if culprit.tap is None else culprit.tap.operator.inputs
-    for name in [one for one in meaning.state if f"{CONSTANT}{one}" in read and deviation is not None]:
+    if culprit.tap is None or deviation is None:
+        return culprit
+    for name in [one for one in meaning.state if f"{CONSTANT}{one}" in culprit.tap.operator.inputs]:
         given, right = np.asarray(deviation.given, np.float64), deviation.right
         instead = parts(_zeroed(meaning, [name]).recompute(culprit.captured, trace.inputs, trace.values).numpy())
         if np.abs(given - instead).max() <= 1e-3 * np.abs(given - right).max():
