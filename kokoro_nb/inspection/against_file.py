@@ -200,6 +200,10 @@ class PairedPrograms(PairedValues):
         how = how or self._as_output(node)
         if not how and mine != theirs:
             how = [("operator lowered as another", f"it has {mine} inputs in place of {theirs}")]
+        if rewired and how[0] == rewired[0] and self.lacked is not None:
+            kinds = ([one.kind for one in each.nodes] for each in (self.candidate, self.reference))
+            fewer = np.less(*(each.count(self.lacked.kind) for each in kinds))
+            how[1:1] = [("operator lowered as another", one) for one in self._lacking() if fewer]
         if how:
             yield self._first(node, how)
         for earlier, there, words in self._changed(self._before(node)):
@@ -272,11 +276,10 @@ class PairedPrograms(PairedValues):
         yield from self._other_number(node)
         readers = [one for one in self.reference.nodes if {*other.outputs} & {*one.reads}]
         behind = next((one for one in readers if one.kind == node.kind), None)
-        for there in (one for one in (other, behind) if one is not None and one.kind == node.kind):
-            if (cause := self.explained_by_rules(node, there)) is not None:
+        for there in (one for one in (other, behind) if one is not None):
+            for cause in self.explained_by_rules([node] if there.kind == node.kind else region, there):
                 words = f"it computes something else than {there} there: {cause}"
-                found = self._first(node, [("operator lowered as another", words)])
-                yield replace(found, mechanism=cause)
+                yield replace(self._first(node, [("operator lowered as another", words)]), mechanism=cause)
         for key, words in self.channel_factors(node):
             yield self._first(node, [("changed constant", words)], key, node)
         kinds = {one.kind for one in self._before(node) if self.paired_reads(one) & self.read_by(other)}
@@ -313,10 +316,12 @@ class PairedPrograms(PairedValues):
         if said := self._as_output(node):
             yield self._first(node, said)
         yield from self._other_number(node)
-        words = f"no {node.operator} there reads the same"
-        if self.lacked is not None:
-            words += f"; the first operator there that the file lacks is {self.lacked.key}"
-        yield self._first(node, [("operator lowered as another", words)])
+        words = [f"no {node.operator} there reads the same", *self._lacking()]
+        yield self._first(node, [("operator lowered as another", one) for one in words])
+
+    def _lacking(self) -> list[str]:
+        """Say which operator the file lacks, if an output shows it."""
+        return [] if self.lacked is None else [f"the first operator there that the file lacks is {self.lacked.key}"]
 
     def _other_number(self, node: ComparedNode) -> Iterator[InspectionFinding]:
         """Yield the nodes, this one or before it, with another number than their counterpart, and another result.

@@ -95,10 +95,9 @@ class PairedValues:
 
     def held_to(self: _Paired, limit: float) -> _Paired:
         """Return it with outputs that differ by more than a limit paired in order, and not with one equal by chance."""
-        ends = [
-            each for each in zip(self.candidate.outputs, self.reference.outputs, strict=False) if each[0] in self.own
-        ]
-        pairs = {one: (other, self.differs([one], [other])) for one, other in ends if other in self.known}
+        ends = zip(self.candidate.outputs, self.reference.outputs, strict=False)
+        both = [(one, other) for one, other in ends if one in self.own and other in self.known]
+        pairs = {one: (other, self.differs([one], [other])) for one, other in both}
         return replace(self, pairs={**self.pairs, **{one: pair for one, pair in pairs.items() if not pair[1] <= limit}})
 
     @property
@@ -108,10 +107,7 @@ class PairedValues:
 
     @property
     def unrelated(self) -> bool:
-        """Whether the candidate has neither a value nor a constant of the reference, and gives something else.
-
-        Of a file of integers that is not known.
-        """
+        """Whether the candidate, if not of integers, shares neither values nor constants and gives something else."""
         if self.candidate.rounds:
             return False
         made = self.candidate.makers.keys() & set(self.pairs)
@@ -347,21 +343,25 @@ class PairedValues:
         """Return whether the candidate has nothing like the result of a node of the reference."""
         return any(self.back[name][1] > self.limit for name in node.outputs if name in self.back)
 
-    def explained_by_rules(self, node: ComparedNode, other: ComparedNode) -> Mechanism | None:
-        """Return what the rules for an operator of a module say of a node that stands for one, on the same inputs."""
-        meaning, name = self.reference.meaning, other.outputs[0]
-        sized = name in self.known and node.outputs[0] in self.own and len(node.outputs) == 1
-        if meaning is None or not sized or self.own[node.outputs[0]].size != self.known[name].size:
-            return None
-        values = self.values_of(self.reference, {*other.reads, name})
-        right, given = values.pop(name), self.values_of(self.candidate, node.outputs)[node.outputs[0]]
-        if np.squeeze(given).shape != np.squeeze(right).shape:
-            return None
-        operator = next(one for one in meaning.operators if one.name == name)
-        error = wrong_beyond(operator, given.reshape(right.shape), right, self.alike)
+    def explained_by_rules(self, nodes: Sequence[ComparedNode], other: ComparedNode) -> Iterator[Mechanism]:
+        """Yield what the rules for an operator of a module say of the nodes of which one stands for it.
+
+        Of several nodes, what computes all that one of them gives.
+        """
+        meaning, (name, *_) = self.reference.meaning, other.outputs
+        size = self.known[name].size if name in self.known else -1
+        near = [one.outputs[0] for one in nodes if len(one.outputs) == 1 and one.outputs[0] in self.own]
+        near = [one for one in near if self.own[one].size == size]
+        if meaning is None or not near:
+            return
+        values, own = self.values_of(self.reference, {*other.reads, name}), self.values_of(self.candidate, near)
+        right, operator = values.pop(name), next(one for one in meaning.operators if one.name == name)
         call = call_of(meaning, name, by_name(self.reference.inputs, self.inputs[0], self.reference.label), values)
-        found = likeliest(mechanisms(Evidence(error, {one: values[one] for one in other.reads if one in values}, call)))
-        return None if found is UNKNOWN else found
+        for given in (own[one] for one in near if np.squeeze(own[one]).shape == np.squeeze(right).shape):
+            error = wrong_beyond(operator, given.reshape(right.shape), right, self.alike)
+            found = likeliest(mechanisms(Evidence(error, values, call)))
+            if found is not UNKNOWN and (len(nodes) == 1 or found.explained > 1 - CLOSE):
+                yield found
 
     def channel_factors(self, node: ComparedNode) -> Iterator[tuple[str, str]]:
         """Yield the operator whose channels differ from a node's by a factor and an offset, as of folded constants."""

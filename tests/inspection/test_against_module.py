@@ -48,8 +48,13 @@ def normed(x, weight, kernel, bias):
     return torch.nn.functional.batch_norm(found, bias, bias.abs())
 
 
+def gated(x, weight, *_):
+    return torch.nn.functional.glu(x, 1) @ weight
+
+
 APART = (("Reshape", "x apart", "h"), ("Transpose", "h", "t"), ("Tanh", "t", "u"), ("Transpose", "u", "v"))
 SPLIT = (("Split", "x", "a b"), ("Neg", "b", "n"))
+HALVES = ("Split", "x", "a b", {"axis": 1, "num_outputs": 2})
 LAST = ("Mul", "c first", "m"), ("MatMul", "m w", "y")
 
 
@@ -154,10 +159,17 @@ LAST = ("Mul", "c first", "m"), ("MatMul", "m w", "y")
             "Conv y",
             "its pads are [2, 0] in place of [1, 1] of :pad",
         ),
+        (
+            gated,
+            (HALVES, ("Sigmoid", "b", "g"), ("Mul", "a g", "m"), ("MatMul", "m w", "y")),
+            (HALVES, ("Sigmoid", "a", "g"), ("Mul", "b g", "m"), ("MatMul", "m w", "y")),
+            "Split a b",
+            "something else than :glu (aten.glu.default) there: glu computed as GLU with its halves exchanged",
+        ),
     ],
     ids=[
         *("heads", "turned", "shifted", "dilated", "bias", "floored", "summed", "ended", "raised"),
-        *("axis", "inserted", "masked", "folded", "padded"),
+        *("axis", "inserted", "masked", "folded", "padded", "gated"),
     ],
 )
 def test_what_a_file_does_otherwise_than_its_module_is_named_with_the_reason(

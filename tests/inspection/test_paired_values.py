@@ -12,7 +12,7 @@ from kokoro_nb.inspection.input_maker import varied
 def branched(save, node):
     """Write a file of a comparison and what one of two numbers adds to an exponential of an input."""
 
-    def make(name, comparison="Less", reads="large", gate="tanh", draws=False):
+    def make(name, comparison="Less", reads="large", gate="tanh", last="gated", draws=False):
         nodes = [
             node(comparison, ["x", "half"], ["below"], name="/below"),
             node("Where", ["below", "low", "high"], ["chosen"], name="/chosen"),
@@ -21,8 +21,10 @@ def branched(save, node):
             node("Sub", ["large", gate], ["apart"], name="/apart"),
             node("Mul", ["chosen", reads], ["part"], name="/part"),
             node("Mul", ["part", "apart"], ["gated"], name="/gated"),
-            node("Add", ["x", "gated"], ["y"], name="/sum"),
+            node("Add", ["x", last], ["y"], name="/sum"),
         ]
+        if last != "gated":
+            del nodes[6]
         if draws:
             nodes[3] = node("RandomUniformLike", ["x"], ["tanh"], name="/noise")
         given = {"half": np.float32(0.3), "low": np.float32(-1), "high": np.float32(2)}
@@ -37,6 +39,7 @@ def branched(save, node):
         ({"comparison": "Greater"}, "/below", "computes something else than /below (Less)"),
         ({"gate": "large"}, "/apart", "it does not read 'tanh', as /apart there does"),
         ({"reads": "tanh"}, "/part", "it does not read 'large', as /part there does"),
+        ({"last": "part"}, "/sum", "there does; the first operator there that the file lacks is /gated"),
         ({"draws": True}, "/noise", "draws at random, and nothing in a.onnx does"),
     ],
 )
