@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kokoro_nb.benchmarks import DEFAULT_SUITES, SUITES
 from kokoro_nb.commands import add_model, give, import_models, subcommand
 from kokoro_nb.markup import table
+from kokoro_nb.reporting.versions import commit, versions
 from kokoro_nb.storage import require_own
 
 if TYPE_CHECKING:
@@ -115,7 +116,6 @@ def _bench(arguments: argparse.Namespace) -> int:
     with quietly():
         from kokoro_nb.benchmarks.interleaved import this_machine
         from kokoro_nb.benchmarks.suite import BenchmarkOptions, run
-    from kokoro_nb.reporting.versions import commit, versions
 
     names = ("weights", "backends", "rounds", "limit", "seed", "tokens")
     options = {name: getattr(arguments, name) for name in names}

@@ -146,9 +146,8 @@ class Entries:
     def summary(self) -> str:
         """What was captured and found, in one line."""
         captured, broken = sum(one.tap is not None for one in self.all), sum(one.broken for one in self.all)
-        text = (
-            f"{number(captured)} captured, {number(len(self.all) - captured)} not captured, {number(broken)} not finite"
-        )
+        text = f"{number(captured)} captured, {number(len(self.all) - captured)} not captured"
+        text += f", {number(broken)} not finite"
         if any(entry.error is not None or entry.culprits for entry in self.all):
             wrong = sum(entry.verdict == "fail" for entry in self.all)
             text += f", {number(wrong)} wrong by {'itself' if wrong == 1 else 'themselves'}"
