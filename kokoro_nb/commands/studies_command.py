@@ -5,19 +5,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kokoro_nb.benchmarks import DEFAULT_SUITES, SUITES
 from kokoro_nb.commands import add_model, give, import_models, subcommand
 from kokoro_nb.markup import table
 from kokoro_nb.reporting.versions import commit, versions
 from kokoro_nb.storage import require_own
-
-if TYPE_CHECKING:
-    from kokoro.model import KModel
-
-    from kokoro_nb.models.case import Case
-    from kokoro_nb.models.kokoro import Kokoro
 
 
 def add(commands: Any) -> None:
@@ -67,7 +61,8 @@ def _validate_steps(arguments: argparse.Namespace) -> int:
     return int(first_wrong(steps, arguments.limit) is not None)
 
 
-def _captured(arguments: argparse.Namespace) -> "tuple[KModel, Case]":
+def _captured(arguments: argparse.Namespace) -> tuple[Any, Any]:
+    """Return Kokoro's model, and the inputs of its decoder for the text."""
     from kokoro_nb.backends.base import quietly
 
     with quietly():
@@ -98,7 +93,7 @@ def _weights(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _show(report: Any, kokoro: "Kokoro | None", where: str | None) -> None:
+def _show(report: Any, kokoro: Any, where: str | None) -> None:
     about = {"weights": kokoro.weights.label if kokoro else "", "fits": bool(kokoro)}
     lines = []
     if kokoro:
