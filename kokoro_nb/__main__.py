@@ -18,7 +18,7 @@ example: kokoro-nb diagnose vocoder.py:example --backend onnxruntime
 exit status: 0 passed, 1 a check failed or an operator is wrong, 2 bad input, 3 not localised, 4 a fault of kokoro_nb
 itself, 130 or 143 stopped
 """
-COMMANDS = "diagnose_command defects_command inspect_command notebooks studies_command speech_command bench_command"
+COMMANDS = "diagnose_command notebooks studies_command speech_command"
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -1,13 +1,17 @@
-"""kokoro-nb diagnose: name the operators of an export that are wrong."""
+"""kokoro-nb diagnose, survey, inspect: name what is wrong in an export, or in a model file, and who is to blame."""
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kokoro_nb.commands import add_model, give, give_record, subcommand
+from kokoro_nb.commands import add_model, give, give_record, import_models, subcommand
+from kokoro_nb.commands.inspect_process import LIBRARIES, MEMORY, apart
 from kokoro_nb.errors import InputError
+from kokoro_nb.markup import table
+from kokoro_nb.storage import read_arrays
 
 EPILOG = """\
 Each operator that the runtime shows is recomputed in float64 on its own inputs; the ratio is its error over the
@@ -15,6 +19,13 @@ rounding error of that operator: above 1 it is wrong. Where a delegate hides its
 
 exit status: 0 the output is right and so is every operator, 1 what is wrong is named, 2 bad input, 3 something is
 wrong, or may be, and is not localised: what was excluded and what to do next is printed
+"""
+INSPECT_EPILOG = """\
+Each node is computed again in float64, as its definition says, on the values that it was given on the runtime.
+Without --inputs valid ones are made from the graph. DIR gets a page, and for each finding a script with a model of that
+node alone. The file is run in a process of its own, so that one that crashes its runtime is bad input.
+
+exit status: 0 nothing wrong was found, 1 something is wrong, 2 bad input
 """
 TARGET = "file.py:function or package.module:function that returns a module and example inputs by name"
 
@@ -45,18 +56,30 @@ def add(commands: Any) -> None:
         command.add_argument("--inputs", type=Path, metavar="NPZ", help="in place of the inputs that TARGET returns")
         text = "axes of open size, of a module of your own"
         command.add_argument("--dynamic", nargs="+", default=[], metavar="NAME:AXIS[:MOST]", help=text)
+    inspect = subcommand(commands, "inspect", _inspect, "name the wrong nodes of a model file", epilog=INSPECT_EPILOG)
+    option = inspect.add_argument
+    option("file", metavar="FILE", type=Path, help="an .onnx, .pt2, .pte or .mlpackage file")
+    option("--inputs", metavar="NPZ", type=Path, help="its inputs by name (default: made from the graph)")
+    option("--against", metavar="REFERENCE", help=f"what is right: another file, or {TARGET}")
+    option("--static", action="store_true", help="read the file and run nothing")
+    option("--budget", metavar="TIME", default="", help="60s, 5m; then what was seen is reported")
+    option("--out", metavar="DIR", type=Path, help="write the page and the scripts")
+    text = "write a float32 .onnx in float16 here, or a quantised one in float, the fewest nodes left as they are"
+    option("--mend", metavar="FILE", type=Path, help=text)
+    option("--level", metavar="DB", type=float, help="the least level of the mended file's outputs over their error")
+    text = "interpreter of an environment with another version of the runtime, in which the file is inspected too"
+    option("--other-python", metavar="PYTHON", type=Path, help=text)
+    option("--memory", metavar="GB", type=float, default=MEMORY, help=f"most that it may take (default: {MEMORY:g} GB)")
+    option("--worst", metavar="N", type=int, default=0, help="print the N nodes furthest off as well")
 
 
 def _diagnose(given: argparse.Namespace) -> int:
-    from kokoro_nb.commands import import_models
-
     import_models()
     from kokoro_nb.backends import backend
     from kokoro_nb.backends.base import running
     from kokoro_nb.inspection import diagnose
     from kokoro_nb.inspection.result_record import result_record
     from kokoro_nb.reporting.needs import DIAGNOSIS, require_memory
-    from kokoro_nb.storage import read_arrays
     from kokoro_nb.studies.diagnose import kokoro_decoder, own_module
 
     running(backend(given.backend))  # before anything takes time
@@ -90,7 +113,6 @@ def _diagnose(given: argparse.Namespace) -> int:
 def _survey(given: argparse.Namespace) -> int:
     from kokoro_nb.backends import BACKENDS, backend
     from kokoro_nb.locate.survey import survey
-    from kokoro_nb.markup import table
     from kokoro_nb.studies.diagnose import own_module
 
     chosen = [backend(name) for name in given.backends or BACKENDS]
@@ -122,3 +144,39 @@ def _bundled(found: Any, folder: Path) -> str:
     except InputError as error:
         return str(error)
     return ""
+
+
+def _inspect(arguments: argparse.Namespace) -> int:
+    from kokoro_nb.inspection.result_record import result_record
+
+    names = ("file", "against", "static", "mend", "level", "other_python")
+    request: dict[str, Any] = {name: getattr(arguments, name) for name in names}
+    request["inputs"] = read_arrays(arguments.inputs) if arguments.inputs else None
+    request["seconds"] = seconds_of(arguments.budget) if arguments.budget else float("inf")
+    request["folder"] = arguments.out
+    if not arguments.memory > 2 * LIBRARIES:
+        raise InputError(f"With {arguments.memory:g} GB no runtime starts; give --memory more than {2 * LIBRARIES:g}.")
+    report = apart(request, memory=arguments.memory)
+    text = [str(report)]
+    text += [table([judgement.row() for judgement in report.worst(arguments.worst)]).text] if arguments.worst else []
+    text += [f"  written to {arguments.out}"] if arguments.out else []
+    give_record("\n".join(text), arguments.json, lambda: result_record(report))
+    return 1 if report.findings else 0
+
+
+def seconds_of(text: str) -> float:
+    """Return a time such as ``60s``, ``5m`` or ``90`` in seconds.
+
+    >>> seconds_of("5m"), seconds_of("60s"), seconds_of("1.5")
+    (300.0, 60.0, 1.5)
+
+    Raises
+    ------
+    InputError
+        If it is no time above 0.
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
+    seconds = float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]] if match else 0.0
+    if seconds <= 0:
+        raise InputError(f"'{text}' is no time; use a number with s, m or h, such as 60s.")
+    return seconds

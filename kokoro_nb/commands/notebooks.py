@@ -6,15 +6,16 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
 from kokoro_nb.commands import give, subcommand
 from kokoro_nb.errors import InputError
+from kokoro_nb.reporting.fragments import size_text
+from kokoro_nb.reporting.needs import trim_exports
+from kokoro_nb.reporting.selection import find_notebooks, notebook_names, parse_value
+from kokoro_nb.reporting.versions import describe, doctor, outputs_folder
 from kokoro_nb.storage import atomic
-
-if TYPE_CHECKING:
-    from kokoro_nb.reporting.execute import NotebookResult
 
 
 def add(commands: Any) -> None:
@@ -50,8 +51,6 @@ def add(commands: Any) -> None:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    from kokoro_nb.reporting.versions import describe, doctor
-
     found = doctor()
     give(describe(found), arguments.json, "doctor/1", **found)
     return 0
@@ -59,15 +58,14 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     out = _out(arguments)
-    outcomes = _execute(arguments, out)
+    passed = _execute(arguments, out)
     print(f"Executed notebooks: {out / 'run'}")
-    return int(any(outcome.run.status != "passed" for outcome in outcomes))
+    return int(not passed)
 
 
 def _report(arguments: argparse.Namespace) -> int:
     from kokoro_nb.reporting.html import Report
     from kokoro_nb.reporting.runs import read_runs
-    from kokoro_nb.reporting.selection import find_notebooks, notebook_names
 
     out = _out(arguments)
     names = notebook_names(arguments.notebooks)
@@ -93,9 +91,6 @@ def _report(arguments: argparse.Namespace) -> int:
 
 
 def _clean(_: argparse.Namespace) -> int:
-    from kokoro_nb.reporting.fragments import size_text
-    from kokoro_nb.reporting.needs import trim_exports
-
     removed = trim_exports(0.0, young=0.0)
     print(f"Removed {size_text(removed)} of exports." if removed else "No exports are saved.")
     return 0
@@ -112,31 +107,27 @@ def _compare(arguments: argparse.Namespace) -> int:
     return int(found.regressed)
 
 
-def _execute(
-    arguments: argparse.Namespace, out: Path, on_change: Callable[[], object] = lambda: None
-) -> "list[NotebookResult]":
+def _execute(arguments: argparse.Namespace, out: Path, on_change: Callable[[], object] = lambda: None) -> bool:
+    """Execute the selected notebooks, and return whether all of them passed."""
     from kokoro_nb.reporting.execute import run_notebooks
     from kokoro_nb.reporting.one_notebook import Limits
-    from kokoro_nb.reporting.selection import find_notebooks, parse_value
 
     parameters: dict[str, Any] = {name: parse_value(value) for name, value in arguments.parameters}
     limits = Limits(arguments.timeout, arguments.memory)
     options: dict[str, Any] = {"fresh": arguments.fresh, "limits": limits, "on_change": on_change}
     for path in find_notebooks(arguments.notebooks) if arguments.notebooks else ():
         print(f"{path.stem}: {path.resolve()}", file=sys.stderr)
-    return run_notebooks(arguments.notebooks, parameters, arguments.jobs, out / "run", **options)
+    results = run_notebooks(arguments.notebooks, parameters, arguments.jobs, out / "run", **options)
+    return all(result.run.status == "passed" for result in results)
 
 
 def _out(arguments: argparse.Namespace) -> Path:
-    from kokoro_nb.reporting.versions import outputs_folder
-
     return (arguments.out or outputs_folder()).resolve()
 
 
 def _sweep(arguments: argparse.Namespace) -> int:
     from kokoro_nb.reporting.sweep import TABLE, run_sweep
     from kokoro_nb.reporting.sweep_grid import read_spec
-    from kokoro_nb.reporting.versions import outputs_folder
 
     spec = read_spec(arguments.spec)
     out = (arguments.out or outputs_folder() / "sweeps" / spec.name).resolve()

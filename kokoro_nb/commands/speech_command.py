@@ -3,14 +3,10 @@
 import argparse
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kokoro_nb.commands import add_model, subcommand
 from kokoro_nb.errors import InputError
-
-if TYPE_CHECKING:
-    from kokoro_nb.delivery.export import Delivery
-    from kokoro_nb.models.kokoro import Kokoro
 
 
 def add(commands: Any) -> None:
@@ -63,7 +59,8 @@ def add(commands: Any) -> None:
     check.add_argument("--for", dest="client", required=True, metavar="CLIENT", help="as after `deliver --for`")
 
 
-def _delivery(arguments: argparse.Namespace) -> "tuple[Kokoro, Delivery]":
+def _delivery(arguments: argparse.Namespace) -> tuple[Any, Any]:
+    """Return Kokoro, and the `Delivery` that is requested."""
     from kokoro_nb.delivery.export import SECONDS, TOKENS, Delivery
     from kokoro_nb.models.kokoro import load_model
     from kokoro_nb.reporting.needs import DELIVERY, require_memory

@@ -200,7 +200,12 @@ def _run_all(jobs: Sequence[Job], at_once: int, progress: Progress, on_change: C
     def work(job: Job) -> RunRecord:
         name, cells = job.run.notebook, len(job.source.cells) + bool(job.parameters)
         progress.begin(name, cells)
-        return execute(_begun(job), lambda cell: progress.cell(name, cell, cells), lambda: stops[0] if stops else None)
+        job = replace(job, run=job.run.begun())
+        with atomic(job.folder) as draft:  # takes the place of an earlier execution, whole
+            draft.mkdir()
+            (draft / RESERVE).write_bytes(os.urandom(RESERVED))
+            write_run(draft, job.run)
+        return execute(job, lambda cell: progress.cell(name, cell, cells), lambda: stops[0] if stops else None)
 
     pool = ThreadPoolExecutor(at_once)  # papermill waits in each for a kernel, which is a process
     done: list[RunRecord] = []
@@ -222,12 +227,3 @@ def _run_all(jobs: Sequence[Job], at_once: int, progress: Progress, on_change: C
         with signals_handled(_STOPS, signal.SIG_IGN):  # an impatient second Ctrl-C would leave kernels behind
             pool.shutdown(cancel_futures=True)
     return done
-
-
-def _begun(job: Job) -> Job:
-    job = replace(job, run=job.run.begun())
-    with atomic(job.folder) as draft:  # takes the place of an earlier execution, whole
-        draft.mkdir()
-        (draft / RESERVE).write_bytes(os.urandom(RESERVED))
-        write_run(draft, job.run)
-    return job

@@ -83,35 +83,20 @@ class Page:
     wrong: tuple[WrongExport, ...] = ()
 
     @cached_property
-    def picture(self) -> bytes:
-        """The picture of the answer, else the first figure, as PNG; empty where the run did not write it."""
+    def picture(self) -> str:
+        """The picture of the answer, else the first figure, as PNG in base64; empty where the run did not write it."""
         figures = self.about.get("figures")
         first = figures[0].get("path") if isinstance(figures, list) and figures and isinstance(figures[0], dict) else ""
         name = self.answer["picture"] or str(first or "")
         if name not in self.run.files or changed_files(self.folder, self.run, (name,)):
-            return b""
+            return ""
         found = (self.folder / name).read_bytes()
-        return found if found.startswith(b"\x89PNG") else b""
-
-    @property
-    def lead(self) -> str:
-        """The picture in base64."""
-        return _encoded(self.picture)
+        return _encoded(found) if found.startswith(b"\x89PNG") else ""
 
     @property
     def name(self) -> str:
         """Name of the notebook."""
         return self.run.notebook
-
-    @property
-    def file(self) -> str:
-        """Name of the page."""
-        return f"{self.name}.html"
-
-    @property
-    def title(self) -> str:
-        """Its first heading, or its name."""
-        return self.body.title or self.name
 
     @property
     def state(self) -> str:
@@ -127,11 +112,6 @@ class Page:
     def pending(self) -> bool:
         """Whether its run has not ended."""
         return self.run.status in get_args(Pending)
-
-    @property
-    def written(self) -> bool:
-        """Whether there is a page: not before its run has begun."""
-        return self.run.status != "waiting"
 
     @property
     def ended(self) -> str:
@@ -157,7 +137,7 @@ class Page:
         from PIL import Image
 
         try:
-            image = Image.open(io.BytesIO(self.picture)).convert("RGB")
+            image = Image.open(io.BytesIO(base64.b64decode(self.picture))).convert("RGB")
         except (OSError, Image.DecompressionBombError):
             return ""
         image.thumbnail(THUMBNAIL)
@@ -360,7 +340,7 @@ class Report:
         """
         self._awaited = ()
         index = self.update()
-        written = {index.name, *(page.file for _, page, _ in self._written.values() if page.written)}
+        written = {index.name, *(f"{name}.html" for name, (_, _, size) in self._written.items() if size)}
         for path in self._out_dir.glob("*.html"):
             if path.name not in written and GENERATOR.encode() in path.read_bytes()[:1000]:
                 path.unlink()
@@ -370,9 +350,10 @@ class Report:
         if (known := self._written.get(run.notebook)) is not None and known[0] == run:
             return known
         page = read_page(run, self._run_dir / run.notebook, self._out_dir)
-        page.body.title = self._titles.get(run.notebook, page.body.title)
-        size = write_text(self._out_dir / page.file, render_page(page)).stat().st_size if page.written else 0
-        return run, page, size
+        page.body.title = self._titles.get(run.notebook, page.body.title) or page.name
+        if run.status == "waiting":  # there is no page before its run has begun
+            return run, page, 0
+        return run, page, write_text(self._out_dir / f"{page.name}.html", render_page(page)).stat().st_size
 
 
 def _current(run: RunRecord, notebooks: Collection[str] | None) -> RunRecord:

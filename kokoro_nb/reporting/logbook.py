@@ -159,7 +159,9 @@ class Logbook(CheckLog):
         """
         shown = side_by_side(versions, sr, reference, title)
         for label, y in versions.items():
-            self._keep(label, mono(y, sr), sr)
+            samples = mono(y, sr)
+            path = write_wav(self.out_dir / f"{self._file_name(label, '.wav')}.wav", samples, sr)
+            self._add("audio", {"label": label, "path": path.name, "sr": int(sr), "samples": samples.size})
         return shown
 
     def table(self, rows: Sequence[Mapping[str, Any]], caption: str = "") -> Fragment:
@@ -233,10 +235,6 @@ class Logbook(CheckLog):
 
     def __repr__(self) -> str:
         return repr(board(self.findings))
-
-    def _keep(self, label: str, y: Any, sr: int) -> None:
-        path = write_wav(self.out_dir / f"{self._file_name(label, '.wav')}.wav", y, sr)
-        self._add("audio", {"label": label, "path": path.name, "sr": int(sr), "samples": y.size})
 
     def _save(self) -> None:
         write_findings(self.out_dir / FINDINGS, self.findings, **self._about)

@@ -137,7 +137,8 @@ def execute(
     seconds, memory = round(time.monotonic() - start, 2), round(usage.memory, 3)
     run = replace(job.run.ended(how), seconds=seconds, memory=memory)
     if run.status not in get_args(Stopped):
-        run = replace(run, files=_files_of(job.folder))
+        left = checksums(job.folder, (FILE,)).items()  # but for its record, and what is hidden
+        run = replace(run, files={name: about["sha256"] for name, about in left if not name.startswith(".")})
     with suppress(OSError):
         (job.folder / RESERVE).unlink(missing_ok=True)
     with suppress(OSError, InputError):  # it stays as it was when the run began, which nobody takes for a pass
@@ -233,12 +234,6 @@ def _end_of(folder: Path) -> RunOutcome:
     return RunOutcome("checks failed", unclosed)
 
 
-def _files_of(folder: Path) -> dict[str, str]:
-    """Return what a run has left in its folder, but for its record and what is hidden: relative path -> SHA-256."""
-    found = checksums(folder, (FILE,)).items()
-    return {name: about["sha256"] for name, about in found if not name.startswith(".")}
-
-
 @dataclass
 class Usage:
     """What an execution has taken so far.
@@ -284,7 +279,7 @@ def watched(
             for one in family:
                 with suppress(psutil.Error):
                     resident += one.memory_info().rss / 1e9
-            usage.memory = resident if resident > usage.memory else usage.memory
+            usage.memory = max(usage.memory, resident)
             usage.ended = usage.ended or stopped() or _exceeded(limits, time.monotonic() - start, resident)
             for one in family if usage.ended else ():  # again and again: the kernel may only just be starting
                 with suppress(psutil.Error):

@@ -340,10 +340,9 @@ def write_table(path: str | Path, cells: Sequence[SweepCell], runs: Sequence[Run
         columns[column] = _parameter(name, [run.parameters.get(name) for _, run, _ in pairs])
     ended = [(run.notebook, cell.notebook, run.status, run.seconds, run.message) for cell, run, _ in pairs]
     found = [tuple(getattr(one, name.removeprefix("on_"), None) for name in FOUND) for _, _, one in pairs]
-    for names, rows in ((ENDED, ended), (FOUND, found)):
-        for name, values in zip(names, zip(*rows, strict=True), strict=True):
-            kind = pyarrow.float64() if name in ("seconds", "value", "limit") else pyarrow.string()
-            columns[name] = pyarrow.array(values, kind)
+    for name, values in zip((*ENDED, *FOUND), (*zip(*ended, strict=True), *zip(*found, strict=True)), strict=True):
+        kind = pyarrow.float64() if name in ("seconds", "value", "limit") else pyarrow.string()
+        columns[name] = pyarrow.array(values, kind)
     with atomic(path) as draft:
         parquet.write_table(pyarrow.table(columns), draft)
     return Path(path)

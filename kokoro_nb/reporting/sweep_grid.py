@@ -103,13 +103,11 @@ def read_spec(path: str | Path) -> SweepSpec:
 
 
 def _is_sound(key: str, value: Any) -> bool:
-    if key == "notebook":
-        return bool(_names(value))
-    if key not in ("retries", "timeout"):
-        return isinstance(value, dict)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return value > 0 if key == "timeout" else isinstance(value, int) and value >= 0
+    if key == "retries":
+        return type(value) is int and value >= 0
+    if key == "timeout":
+        return type(value) in (int, float) and value > 0
+    return bool(_names(value)) if key == "notebook" else isinstance(value, dict)
 
 
 def _names(found: Any) -> tuple[str, ...]:

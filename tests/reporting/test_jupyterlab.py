@@ -18,7 +18,7 @@ MADE = """
 import numpy as np
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.reporting.explorer import widget_class
-from kokoro_nb.reporting.explorer.entries import collect
+from kokoro_nb.reporting.explorer import collect
 from kokoro_nb.traces.trace import Operator
 from kokoro_nb.traces.trace import Recorder
 

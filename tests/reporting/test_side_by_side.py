@@ -135,10 +135,10 @@ def test_mono_refuses_what_is_no_audio():
 def test_all_versions_have_one_scale_that_reaches_up_to_the_loudest(voice):
     made = drawn(reference=voice, louder=10 * voice, quieter=voice / 100)
     # ten times the amplitude is 20 dB
-    assert made.top_db == pytest.approx(20)
-    step = (made.top_db - FLOOR_DB) / (SHADES - 1)
-    pixels = {name: shades(png).astype(float) for name, png in made.images.items()}
-    assert pixels["louder"].shape == (MELS, 1 + voice.size // HOP) == (MELS, made.columns)
+    assert made["top_db"] == pytest.approx(20)
+    step = (made["top_db"] - FLOOR_DB) / (SHADES - 1)
+    pixels = {name: shades(png).astype(float) for name, png in made["images"].items()}
+    assert pixels["louder"].shape == (MELS, 1 + voice.size // HOP) == (MELS, made["columns"])
     assert pixels["louder"][-20:].max() == SHADES - 1, "low frequencies are at the bottom"
     inside = (pixels["quieter"] > 0) & (pixels["louder"] < SHADES - 1)
     assert inside.any()
@@ -147,7 +147,7 @@ def test_all_versions_have_one_scale_that_reaches_up_to_the_loudest(voice):
 
 
 def test_frames_that_touch_a_nan_are_striped_and_no_other(voice, broken):
-    pixels = shades(drawn(reference=voice, broken=broken).images["broken"])
+    pixels = shades(drawn(reference=voice, broken=broken)["images"]["broken"])
     striped = (pixels >= SHADES).all(axis=0)
     assert ((pixels >= SHADES).any(axis=0) == striped).all()
     # frame t covers 512 samples to either side of t * HOP
@@ -159,8 +159,8 @@ def test_frames_that_touch_a_nan_are_striped_and_no_other(voice, broken):
 @pytest.mark.parametrize("fill", [0, np.nan])
 def test_a_reference_that_is_silent_or_nan_leaves_the_scale_to_the_others(voice, fill):
     made = drawn(reference=np.full(voice.size, fill), voice=voice)
-    assert made.about == "the loudest of all"
-    assert shades(made.images["voice"]).max() == SHADES - 1
+    assert made["about"] == "the loudest of all"
+    assert shades(made["images"]["voice"]).max() == SHADES - 1
 
 
 def test_an_envelope_has_the_smallest_and_the_largest_of_each_block_and_marks_what_is_not_finite():

@@ -147,32 +147,7 @@ def _broken(y: Floats, sr: int) -> str:
     return f"not playable: {share} of the samples are not finite, the first at {first / sr:.4f} s, sample {first:,}"
 
 
-@dataclass(frozen=True)
-class Spectrograms:
-    """Mel spectrograms of several versions on one scale, as PNG.
-
-    Attributes
-    ----------
-    images : mapping of str to str
-        PNG of each version in base64, one pixel per mel band and frame.
-    columns : int
-        How many frames each has.
-    top_db : float
-        Upper end of the scale in dB re what `about` names; the lower end is `FLOOR_DB`.
-    about : str
-        What 0 dB is, in words.
-    legend : str
-        PNG, in base64, of the colours from the lower end to the upper.
-    """
-
-    images: Mapping[str, str]
-    columns: int
-    top_db: float
-    about: str
-    legend: str
-
-
-def spectrograms(samples: Mapping[str, Floats], reference: str, sr: int, hop: int) -> Spectrograms:
+def spectrograms(samples: Mapping[str, Floats], reference: str, sr: int, hop: int) -> dict[str, Any]:
     """Draw the log-mel spectrogram of every version in the same colours.
 
     0 dB is the largest power in the reference. Where it is silent or nowhere finite, it is the largest of all versions,
@@ -189,6 +164,13 @@ def spectrograms(samples: Mapping[str, Floats], reference: str, sr: int, hop: in
         Sample rate in Hz.
     hop : int
         Samples from one frame to the next; frame ``t`` is centred at sample ``t * hop``.
+
+    Returns
+    -------
+    dict
+        ``images``: name of a version -> PNG in base64, one pixel per mel band and frame; ``columns``: how many frames
+        each has; ``top_db``: upper end of the scale in dB re what ``about`` names, the lower end is `FLOOR_DB`;
+        ``legend``: PNG in base64 of the colours from the lower end to the upper.
     """
     powers = {name: spectrum.mel_spectrogram(y, sr, N_FFT, hop, MELS) for name, y in samples.items()}
     maximum, about = _loudest(powers[reference]), f"the loudest of {reference}"
@@ -199,7 +181,8 @@ def spectrograms(samples: Mapping[str, Floats], reference: str, sr: int, hop: in
     levels = {name: spectrum.floored_db(power, maximum, FLOOR_DB) for name, power in powers.items()}
     top = max(0.0, *(float(level[np.isfinite(level)].max(initial=0.0)) for level in levels.values()))
     images = {name: _png(_shades(level, top)) for name, level in levels.items()}
-    return Spectrograms(images, powers[reference].shape[1], top, about, _png(np.arange(SHADES)[None]))
+    legend = _png(np.arange(SHADES)[None])
+    return {"images": images, "columns": powers[reference].shape[1], "top_db": top, "about": about, "legend": legend}
 
 
 def _loudest(power: Floats) -> float:
