@@ -8,11 +8,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.reporting.cells import sanitise
-from kokoro_nb.reporting.explorer import (
-    answer,
-    payload,
-    still,
-)
+from kokoro_nb.reporting.explorer import answer, payload, still
 from kokoro_nb.reporting.explorer.entries import collect
 from kokoro_nb.traces.trace import Operator, Recorder
 
