@@ -83,20 +83,12 @@ def test_words_that_are_no_time_and_no_inputs_are_reported(healthy, tmp_path, ca
     assert "numpy.savez" in capsys.readouterr().err
 
 
-def test_a_function_of_the_file_is_written_out(tmp_path, node):
-    function = helper.make_function(
-        "own", "Twice", ["a"], ["b"], [node("Add", ["a", "a"], ["b"])], [helper.make_opsetid("", 18)]
-    )
-    value = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        [node("Twice", ["x"], ["y"], domain="own", name="/t")],
-        "g",
-        [value("x", onnx.TensorProto.FLOAT, [3])],
-        [value("y", onnx.TensorProto.FLOAT, [3])],
-    )
-    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
-    path = tmp_path / "f.onnx"
-    onnx.save(helper.make_model(graph, functions=[function], opset_imports=opsets, ir_version=10), path)
+def test_a_function_of_the_file_is_written_out(save, node):
+    path = save([node("Twice", ["x"], ["y"], domain="own", name="/t")], {"x": [3]}, ["y"])
+    model, inside = onnx.load(path), [node("Add", ["a", "a"], ["b"])]
+    model.functions.append(helper.make_function("own", "Twice", ["a"], ["b"], inside, [helper.make_opsetid("", 18)]))
+    model.opset_import.add(domain="own", version=1)
+    onnx.save(model, path)
     report = nb.inspect(path)
     assert report.verdict == "pass"
     assert [one.operator for one in report.judgements] == ["Add"]
