@@ -1,7 +1,6 @@
 """Import noise that is known stays off the screen; any other message of the same loggers does not."""
 
-import subprocess
-import sys
+from kokoro_nb.run_apart import run_apart
 
 NOISE = """
 import logging
@@ -24,7 +23,8 @@ silence_known_warnings()
 
 def _printed(code):
     """Return the lines that a new process prints to either stream."""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = run_apart(["-c", code])
+    assert done.status == 0, done.stderr
     return (done.stdout + done.stderr).splitlines()
 
 

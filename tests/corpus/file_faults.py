@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from unittest.mock import patch
@@ -11,7 +11,7 @@ import numpy as np
 
 from kokoro_nb.inspection import inspect, onnx_model
 from tests.corpus import forms, programs
-from tests.corpus.onnx_files import saved
+from tests.corpus.onnx_files import saved, with_constant
 
 _ROOM = tempfile.TemporaryDirectory()
 LOUDER = 2.4  # what a converter that cuts 24000 at 10000 makes of a pitch
@@ -74,32 +74,21 @@ _healthy = cache(programs.attentive)
 
 def _parameter_of_weights(path, place, change):
     """Change the scale (place 1) or zero point (place 2) of the integer weights of one DequantizeLinear of a file."""
-    import onnx
-    from onnx import numpy_helper
 
-    model = onnx.load(path)
-    held = {one.name: one for one in model.graph.initializer}
-    node = next(
-        n
-        for n in model.graph.node
-        if n.op_type == "DequantizeLinear" and n.input[0] in held and len(held[n.input[0]].dims) > 1
-    )
-    tensor = held[node.input[place]]
-    tensor.CopyFrom(numpy_helper.from_array(change(numpy_helper.to_array(tensor)), tensor.name))
-    onnx.save(model, path)
+    def find(nodes, held):
+        constant = (one for one in nodes if one.op_type == "DequantizeLinear" and one.input[0] in held)
+        return next(one.input[place] for one in constant if len(held[one.input[0]].dims) > 1)
+
+    with_constant(path, find, change)
 
 
 def _narrow_activation(path):
     """Make the range of one activation's integers sixteen times too narrow, wherever it is read."""
-    import onnx
-    from onnx import numpy_helper
 
-    model = onnx.load(path)
-    held = {one.name: one for one in model.graph.initializer}
-    node = [n for n in model.graph.node if n.op_type == "QuantizeLinear" and n.input[0] not in held][1]
-    tensor = held[node.input[1]]
-    tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor) / np.float32(16), tensor.name))
-    onnx.save(model, path)
+    def find(nodes, held):
+        return [one.input[1] for one in nodes if one.op_type == "QuantizeLinear" and one.input[0] not in held][1]
+
+    with_constant(path, find, lambda scale: scale / np.float32(16))
 
 
 def _in_package(path, name, change):
@@ -219,15 +208,10 @@ def wrong_runtime(name, change):
             key: change(np.array(value)).astype(value.dtype) if key == name else value for key, value in found.items()
         }
 
-    modules = ("onnx_model", "file_run", "whole_file")
-    places = [patch(f"kokoro_nb.inspection.{module}.run_session", spoilt) for module in modules]
-    for place in places:
-        place.start()
-    try:
+    with ExitStack() as places:
+        for module in ("onnx_model", "file_run", "whole_file"):
+            places.enter_context(patch(f"kokoro_nb.inspection.{module}.run_session", spoilt))
         yield
-    finally:
-        for place in places:
-            place.stop()
 
 
 def inspected_blame(kind, folder):

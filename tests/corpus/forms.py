@@ -93,7 +93,11 @@ def _static(module, inputs, path, **options):
 
 def four_bit_onnx(module, inputs, path):
     """Write ONNX with weights of four bits in blocks."""
-    plain = dynamo_onnx(module, inputs, path.with_name("float32.onnx"))
+    return four_bits(dynamo_onnx(module, inputs, path.with_name("float32.onnx")), path)
+
+
+def four_bits(plain, path):
+    """Write an ONNX file anew with weights of four bits in blocks."""
     with quietly():
         import onnx
         from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer

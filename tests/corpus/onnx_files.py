@@ -17,3 +17,12 @@ def saved(path, nodes, inputs, outputs, constants=None, opset=18, domain=""):
     graph = helper.make_graph(nodes, "main_graph", *ends, held)
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), path)
     return path
+
+
+def with_constant(path, find, change):
+    """Change one constant of a file: `find` returns its name, given the nodes and the constants by their names."""
+    model = onnx.load(path)
+    held = {one.name: one for one in model.graph.initializer}
+    tensor = held[find(model.graph.node, held)]
+    tensor.CopyFrom(numpy_helper.from_array(change(numpy_helper.to_array(tensor)), tensor.name))
+    onnx.save(model, path)

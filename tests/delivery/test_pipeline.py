@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -18,6 +16,7 @@ from kokoro_nb.listening.waveform import read_wav
 from kokoro_nb.models.patches import patched
 from kokoro_nb.models.phonemes import phonemise
 from kokoro_nb.models.stages import FromHarStage
+from kokoro_nb.run_apart import run_apart
 from kokoro_nb.traces.statistics import compare
 
 TEXT = "Hello world."
@@ -61,7 +60,7 @@ def test_torch_is_not_even_imported(folder):
         f"golden.golden_vectors(); audio = TwoStages({str(folder)!r}).speak({TEXT!r}); "
         "print(len(audio), 'torch' in sys.modules)"
     )
-    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    told = run_apart(["-c", script]).stdout.split()
     assert int(told[0]) > 0
     assert told[1] == "False"
 

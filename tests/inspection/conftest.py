@@ -1,11 +1,13 @@
 """Small ONNX files that the tests of this room make themselves."""
 
+from contextlib import ExitStack
+
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from kokoro_nb.inspection import onnx_model
 from kokoro_nb.run_apart import run_apart
+from tests.corpus.file_faults import wrong_runtime
 from tests.corpus.onnx_files import saved
 from tests.inspection import quantised_files
 
@@ -59,18 +61,10 @@ def script_says(path):
 
 
 @pytest.fixture
-def spoil(monkeypatch):
+def spoil():
     """Return a function that has the runtime give something else for one value, wherever it is an output."""
-    real = onnx_model.run_session
-
-    def have(name, change, modules=("onnx_model", "file_run", "whole_file")):
-        def spoilt(session, inputs):
-            return {key: change(value) if key == name else value for key, value in real(session, inputs).items()}
-
-        for module in modules:
-            monkeypatch.setattr(f"kokoro_nb.inspection.{module}.run_session", spoilt)
-
-    return have
+    with ExitStack() as spoilt:
+        yield lambda name, change: spoilt.enter_context(wrong_runtime(name, change))
 
 
 @pytest.fixture(scope="session")

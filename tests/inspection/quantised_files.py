@@ -4,9 +4,9 @@ import logging
 from pathlib import Path
 
 import numpy as np
-import onnx
 from onnx import TensorProto, helper
 
+from tests.corpus.forms import four_bits
 from tests.corpus.onnx_files import saved
 
 FORMS = ("qdq", "qoperator", "dynamic", "bits")
@@ -31,7 +31,6 @@ def write(folder):
     """Write the float file and each quantised one as ``<form>.onnx``, and return the folder."""
     from onnxruntime.quantization import QuantFormat, QuantType, quantize_dynamic, quantize_static
     from onnxruntime.quantization.calibrate import CalibrationDataReader
-    from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 
     class Reader(CalibrationDataReader):
         def __init__(self):
@@ -55,7 +54,5 @@ def write(folder):
         options = {"quant_format": form, "weight_type": QuantType.QInt8, "per_channel": name == "qdq"}
         quantize_static(float_file, folder / f"{name}.onnx", Reader(), **options)
     quantize_dynamic(float_file, folder / "dynamic.onnx")
-    four = MatMulNBitsQuantizer(onnx.load(float_file), bits=4, block_size=16, is_symmetric=True)
-    four.process()
-    four.model.save_model_to_file(str(folder / "bits.onnx"))
+    four_bits(float_file, folder / "bits.onnx")
     return folder

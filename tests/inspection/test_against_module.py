@@ -54,127 +54,84 @@ def gated(x, weight, *_):
 
 APART = (("Reshape", "x apart", "h"), ("Transpose", "h", "t"), ("Tanh", "t", "u"), ("Transpose", "u", "v"))
 SPLIT = (("Split", "x", "a b"), ("Neg", "b", "n"))
-HALVES = ("Split", "x", "a b", {"axis": 1, "num_outputs": 2})
 LAST = ("Mul", "c first", "m"), ("MatMul", "m w", "y")
+HALVES = ("Split", "x", "a b", {"axis": 1, "num_outputs": 2})
+
+MASK = ("Where", "mask t low", "m"), ("Softmax", "m", "y")
+SUMS, RAISES = ("CumSum", "x axis", "c"), ("Sigmoid", "x", "g")
+RIGHT = {
+    heads: (*APART, ("Reshape", "v joined", "j"), ("MatMul", "j w", "y")),
+    turned: (*SPLIT, ("Concat", "n a", "c"), *LAST),
+    shifted: (("Pad", "x left", "p"), ("MatMul", "p w", "y")),
+    dilated: (("Conv", "x k bias", "y", {"dilations": [2], "pads": [2, 2]}),),
+    floored: (("Mul", "x x", "q"), ("Add", "q tiny", "a"), ("Log", "a", "y")),
+    summed: (SUMS, ("Sub", "c x", "s"), ("Tanh", "s", "y")),
+    raised: (RAISES, ("Add", "g one", "p"), ("Mul", "p x", "y")),
+    masked: (("Tanh", "x", "t"), *MASK),
+    normed: (("Conv", "x folded shift", "y", {"pads": [1, 1]}),),
+    gated: (HALVES, ("Sigmoid", "b", "g"), ("Mul", "a g", "m"), ("MatMul", "m w", "y")),
+}
+WRONG = {
+    "heads": (
+        heads,
+        (*APART[:3], ("Reshape", "u joined", "j"), ("MatMul", "j w", "y")),
+        "Reshape j",
+        "in another order",
+    ),
+    "turned": (turned, (*SPLIT, ("Concat", "b a", "c"), *LAST), "Concat c", "in another order"),
+    "shifted": (shifted, (("Pad", "x right", "p"), ("MatMul", "p w", "y")), "Pad p", "in another order"),
+    "dilated": (
+        dilated,
+        (("Conv", "x k bias", "y", {"dilations": [1], "pads": [1, 1]}),),
+        "Conv y",
+        "dilation is [1] in place of [2]",
+    ),
+    "bias": (
+        dilated,
+        (("Conv", "x k", "y", {"dilations": [2], "pads": [2, 2]}),),
+        "Conv y",
+        "a bias dropped, doubled or wrong",
+    ),
+    "floored": (
+        floored,
+        (("Mul", "x x", "q"), ("Add", "q small", "a"), ("Log", "a", "y")),
+        "Add a",
+        "0.01 in place of 1e-6",
+    ),
+    "summed": (summed, (SUMS, ("Tanh", "c", "y")), "Tanh y", "the file has no :sub"),
+    "ended": (summed, (SUMS, ("Sub", "c x", "y")), "Sub y", "the file ends here, and has no :tanh"),
+    "raised": (raised, (RAISES, ("Add", "g nothing", "p"), ("Mul", "p x", "y")), "Add p", "0 in place of 1"),
+    "axis": (
+        summed,
+        (("CumSum", "x last", "c"), ("Sub", "c x", "s"), ("Tanh", "s", "y")),
+        "CumSum c",
+        "cumsum computed as one whose dim is 2, not 1",
+    ),
+    "inserted": (
+        raised,
+        (RAISES, ("Sqrt", "g", "r"), ("Add", "r one", "p"), ("Mul", "p x", "y")),
+        "Sqrt r",
+        "it stands before Add p, and no Sqrt stands before :add",
+    ),
+    "masked": (masked, (("Sin", "x", "t"), *MASK), "Sin t", "something else than :tanh"),
+    "folded": (normed, (("Conv", "x other moved", "y", {"pads": [1, 1]}),), "Conv y", "times a number"),
+    "padded": (
+        normed,
+        (("Conv", "x folded shift", "y", {"pads": [2, 0]}),),
+        "Conv y",
+        "its pads are [2, 0] in place of [1, 1] of :pad",
+    ),
+    "gated": (
+        gated,
+        (HALVES, ("Sigmoid", "a", "g"), ("Mul", "b g", "m"), ("MatMul", "m w", "y")),
+        "Split a b",
+        "something else than :glu (aten.glu.default) there: glu computed as GLU with its halves exchanged",
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("function", "right", "wrong", "key", "words"),
-    [
-        (
-            heads,
-            (*APART, ("Reshape", "v joined", "j"), ("MatMul", "j w", "y")),
-            (*APART[:3], ("Reshape", "u joined", "j"), ("MatMul", "j w", "y")),
-            "Reshape j",
-            "in another order",
-        ),
-        (
-            turned,
-            (*SPLIT, ("Concat", "n a", "c"), *LAST),
-            (*SPLIT, ("Concat", "b a", "c"), *LAST),
-            "Concat c",
-            "in another order",
-        ),
-        (
-            shifted,
-            (("Pad", "x left", "p"), ("MatMul", "p w", "y")),
-            (("Pad", "x right", "p"), ("MatMul", "p w", "y")),
-            "Pad p",
-            "in another order",
-        ),
-        (
-            dilated,
-            (("Conv", "x k bias", "y", {"dilations": [2], "pads": [2, 2]}),),
-            (("Conv", "x k bias", "y", {"dilations": [1], "pads": [1, 1]}),),
-            "Conv y",
-            "dilation is [1] in place of [2]",
-        ),
-        (
-            dilated,
-            (("Conv", "x k bias", "y", {"dilations": [2], "pads": [2, 2]}),),
-            (("Conv", "x k", "y", {"dilations": [2], "pads": [2, 2]}),),
-            "Conv y",
-            "a bias dropped, doubled or wrong",
-        ),
-        (
-            floored,
-            (("Mul", "x x", "q"), ("Add", "q tiny", "a"), ("Log", "a", "y")),
-            (("Mul", "x x", "q"), ("Add", "q small", "a"), ("Log", "a", "y")),
-            "Add a",
-            "0.01 in place of 1e-6",
-        ),
-        (
-            summed,
-            (("CumSum", "x axis", "c"), ("Sub", "c x", "s"), ("Tanh", "s", "y")),
-            (("CumSum", "x axis", "c"), ("Tanh", "c", "y")),
-            "Tanh y",
-            "the file has no :sub",
-        ),
-        (
-            summed,
-            (("CumSum", "x axis", "c"), ("Sub", "c x", "s"), ("Tanh", "s", "y")),
-            (("CumSum", "x axis", "c"), ("Sub", "c x", "y")),
-            "Sub y",
-            "the file ends here, and has no :tanh",
-        ),
-        (
-            raised,
-            (("Sigmoid", "x", "g"), ("Add", "g one", "p"), ("Mul", "p x", "y")),
-            (("Sigmoid", "x", "g"), ("Add", "g nothing", "p"), ("Mul", "p x", "y")),
-            "Add p",
-            "0 in place of 1",
-        ),
-        (
-            summed,
-            (("CumSum", "x axis", "c"), ("Sub", "c x", "s"), ("Tanh", "s", "y")),
-            (("CumSum", "x last", "c"), ("Sub", "c x", "s"), ("Tanh", "s", "y")),
-            "CumSum c",
-            "cumsum computed as one whose dim is 2, not 1",
-        ),
-        (
-            raised,
-            (("Sigmoid", "x", "g"), ("Add", "g one", "p"), ("Mul", "p x", "y")),
-            (("Sigmoid", "x", "g"), ("Sqrt", "g", "r"), ("Add", "r one", "p"), ("Mul", "p x", "y")),
-            "Sqrt r",
-            "it stands before Add p, and no Sqrt stands before :add",
-        ),
-        (
-            masked,
-            (("Tanh", "x", "t"), ("Where", "mask t low", "m"), ("Softmax", "m", "y")),
-            (("Sin", "x", "t"), ("Where", "mask t low", "m"), ("Softmax", "m", "y")),
-            "Sin t",
-            "something else than :tanh",
-        ),
-        (
-            normed,
-            (("Conv", "x folded shift", "y", {"pads": [1, 1]}),),
-            (("Conv", "x other moved", "y", {"pads": [1, 1]}),),
-            "Conv y",
-            "times a number",
-        ),
-        (
-            normed,
-            (("Conv", "x folded shift", "y", {"pads": [1, 1]}),),
-            (("Conv", "x folded shift", "y", {"pads": [2, 0]}),),
-            "Conv y",
-            "its pads are [2, 0] in place of [1, 1] of :pad",
-        ),
-        (
-            gated,
-            (HALVES, ("Sigmoid", "b", "g"), ("Mul", "a g", "m"), ("MatMul", "m w", "y")),
-            (HALVES, ("Sigmoid", "a", "g"), ("Mul", "b g", "m"), ("MatMul", "m w", "y")),
-            "Split a b",
-            "something else than :glu (aten.glu.default) there: glu computed as GLU with its halves exchanged",
-        ),
-    ],
-    ids=[
-        *("heads", "turned", "shifted", "dilated", "bias", "floored", "summed", "ended", "raised"),
-        *("axis", "inserted", "masked", "folded", "padded", "gated"),
-    ],
-)
-def test_what_a_file_does_otherwise_than_its_module_is_named_with_the_reason(
-    save, node, function, right, wrong, key, words
-):
+@pytest.mark.parametrize(("function", "wrong", "key", "words"), WRONG.values(), ids=WRONG)
+def test_what_a_file_does_otherwise_than_its_module_is_named_with_the_reason(save, node, function, wrong, key, words):
     weight = np.random.default_rng(3).standard_normal((8, 8)).astype(np.float32)
     kernel = np.repeat(weight[:6, :6, None], 3, 2)
     constants = {"w": weight, "first": weight[0], "k": kernel, "bias": weight[0, :6], **SHAPES}
@@ -196,7 +153,7 @@ def test_what_a_file_does_otherwise_than_its_module_is_named_with_the_reason(
 
     module = Of(function, *(torch.from_numpy(constants[name].copy()) for name in ("w", "k", "bias")))
     inputs = {"x": np.random.default_rng(0).standard_normal((1, 6, 8)).astype(np.float32)}
-    assert nb.inspect(written("right.onnx", right), against=(module, inputs)).findings == ()
+    assert nb.inspect(written("right.onnx", RIGHT[function]), against=(module, inputs)).findings == ()
     found = nb.inspect(written("wrong.onnx", wrong), against=(module, inputs)).first
     assert (found.key, found.blame) == (key, "file"), found
     assert words in found.statement

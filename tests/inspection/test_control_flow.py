@@ -26,11 +26,9 @@ def written(save, node, factor=2.0, wave="Sin", **about):
         ],
         [value("goes", TensorProto.BOOL, []), value("next", TensorProto.FLOAT, [1, 8])],
     )
-    branch = helper.make_graph(
-        [node("Exp", ["last"], ["taken"], name="/exp")], "then", [], [value("taken", TensorProto.FLOAT, [1, 8])]
-    )
-    other = helper.make_graph(
-        [node("Neg", ["last"], ["left"], name="/neg")], "else", [], [value("left", TensorProto.FLOAT, [1, 8])]
+    branch, other = (
+        helper.make_graph([node(kind, ["last"], [made])], name, [], [value(made, TensorProto.FLOAT, [1, 8])])
+        for name, kind, made in (("then", "Exp", "taken"), ("else", "Neg", "left"))
     )
     nodes = [
         node("Loop", ["count", "yes", "x"], ["last"], name="/loop", body=body),

@@ -10,7 +10,7 @@ from kokoro_nb.backends import backend
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection import diagnose
-from tests.backends.small import Layers, Of
+from tests.backends.small import Layers
 from tests.corpus import forms
 from tests.corpus.onnx_files import saved
 
@@ -80,26 +80,6 @@ def test_what_the_file_itself_says_is_the_mechanism(tmp_path):
     assert found.first.mechanism.name == "changed constant"
     assert "the constant 'rate' is 65,504 in place of 96,000" in str(found.first.mechanism)
     assert found.first.mechanism.defect is None
-
-
-def test_a_file_whose_integers_cut_is_never_a_pass(tmp_path):
-    torch.manual_seed(0)
-    module = Net().eval()
-    file = forms.calibrated_onnx(module, INPUTS, tmp_path / "model.onnx")  # of inputs 20 times as quiet
-    found = diagnose(module, INPUTS, "onnxruntime", artefact=file)
-    assert (found.verdict, found.first.mechanism.name) == ("fail", "quantisation range")
-
-
-# the sum over an axis, by its length: a number that tracing takes from the example
-AVERAGED = Of(lambda x: torch.sigmoid(torch.tanh(x).sum(1) / float(x.shape[1])))
-
-
-def test_an_operator_that_is_wrong_on_any_inputs_is_found_by_what_it_reads(tmp_path):
-    inputs = {"x": torch.linspace(0.1, 2, 48).reshape(1, 12, 4)}
-    file = forms.frozen_onnx(AVERAGED, inputs, tmp_path / "model.onnx")
-    found = diagnose(AVERAGED, inputs, "onnxruntime", artefact=file)
-    assert [one.tap.name for one in found.culprits] == [":div"]
-    assert found.culprits[0].mechanism.name == "frozen length"
 
 
 class Levelled(nn.Module):

@@ -1,8 +1,6 @@
 """Scripts for findings: of a node, structural findings without one, and the reason where there is none."""
 
 import numpy as np
-import onnx
-from onnx import numpy_helper
 
 import kokoro_nb as nb
 from kokoro_nb.inspection.judged_run import SHOWN
@@ -39,11 +37,8 @@ def test_an_error_that_a_fresh_process_does_not_show_gets_no_script(save, node, 
 
 def test_a_structural_finding_gets_no_script_that_shows_nothing(save, node, tmp_path):
     nodes = [node("Mul", ["x", "k"], ["p"], name="/mul"), node("Tanh", ["p"], ["y"], name="/tanh")]
-    path = save(nodes, {"x": [8]}, ["y"], {"k": np.float32(2)}, name="right.onnx")
-    changed = onnx.load(path)
-    changed.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.float32(3), "k"))
-    onnx.save(changed, tmp_path / "changed.onnx")
-    report = nb.inspect(tmp_path / "changed.onnx", against=path, folder=tmp_path / "out")
+    right, changed = (save(nodes, {"x": [8]}, ["y"], {"k": np.float32(k)}, name=f"{k}.onnx") for k in (2, 3))
+    report = nb.inspect(changed, against=right, folder=tmp_path / "out")
     assert report.first.key == "/mul"
     assert report.scripts == ()
     assert any("it is the comparison that parts here" in note for note in report.notes)

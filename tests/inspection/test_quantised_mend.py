@@ -1,5 +1,7 @@
 """Layers of a quantised file back in float: what is left is its own weights, and the least set is the planted one."""
 
+import shutil
+
 import numpy as np
 import onnx
 import pytest
@@ -12,6 +14,7 @@ from kokoro_nb.inspection.onnx_file import read_onnx
 from kokoro_nb.inspection.onnx_model import run_session, session_of
 from kokoro_nb.inspection.quantised_mend import candidates, quantised_mend, unrounded
 from kokoro_nb.inspection.whole_file import signal_to_noise
+from tests.corpus.onnx_files import with_constant
 from tests.inspection import quantised_files as files
 
 ROUNDED = ("qdq", "qoperator", "dynamic")
@@ -68,15 +71,13 @@ def test_a_layer_alone_in_float_leaves_the_others_as_they_are(quantised, inputs,
 
 def _spoilt(quantised, tmp_path, layer, times):
     """Write the QDQ file with the range of what goes into one layer `times` too wide."""
-    model = onnx.load(quantised / "qdq.onnx")
-    makers = {name: node for node in model.graph.node for name in node.output}
-    node = next(one for one in model.graph.node if one.name == layer)
-    scale = makers[node.input[0]].input[1]
-    constant = next(one for one in model.graph.initializer if one.name == scale)
-    array = numpy_helper.to_array(constant) * np.float32(times)
-    constant.CopyFrom(numpy_helper.from_array(array.astype(np.float32), scale))
-    path = tmp_path / "spoilt.onnx"
-    onnx.save(model, path)
+
+    def find(nodes, held):
+        makers = {name: node for node in nodes for name in node.output}
+        return next(makers[one.input[0]].input[1] for one in nodes if one.name == layer)
+
+    path = shutil.copy(quantised / "qdq.onnx", tmp_path / "spoilt.onnx")
+    with_constant(path, find, lambda scale: (scale * np.float32(times)).astype(np.float32))
     return path
 
 

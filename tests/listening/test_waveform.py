@@ -84,11 +84,7 @@ def test_what_is_not_finite_is_nan_on_either_side_and_lengths_must_agree(metric,
 
 @pytest.mark.parametrize(
     ("y", "message"),
-    [
-        (np.zeros((2, 5)), r"shape \(2, 5\)"),
-        (np.zeros(0), "is empty"),
-        (np.zeros(5, dtype=np.int16), "holds int16"),
-    ],
+    [(np.zeros((2, 5)), r"shape \(2, 5\)"), (np.zeros(0), "is empty"), (np.zeros(5, dtype=np.int16), "holds int16")],
 )
 def test_what_is_no_signal_is_refused(y, message):
     with pytest.raises(InputError, match=message):

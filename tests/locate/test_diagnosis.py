@@ -65,9 +65,8 @@ def test_a_delegate_that_hides_its_operators_is_bisected_and_makes_no_bundle(hea
     assert not (tmp_path / "bundle").exists()
 
 
-@pytest.mark.parametrize("method", ["tracing", "bisection"])
-def test_an_element_that_is_not_finite_leaves_no_number_as_the_local_error(healthy, method):
-    found = diagnose(plant(healthy, Fault("nan_channel", ":exp")), X, "eager", healthy, method)
+def test_an_element_that_is_not_finite_leaves_no_number_as_the_local_error(healthy):
+    found = diagnose(plant(healthy, Fault("nan_channel", ":exp")), X, "eager", healthy, "bisection")
     assert found.first.tap.name == ":exp"
     assert np.isnan(found.first.local_error)
     assert "local error not finite" in str(found)
@@ -107,9 +106,8 @@ def test_an_export_that_fails_is_a_diagnosis():
     ("arguments", "sentence"),
     [
         ({"method": "guessing"}, "'guessing' is not one of auto, tracing, bisection."),
-        ({"inputs": {"y": X["x"]}}, "y"),
         ({"precision": "float16"}, "'float16' is not one of float32, float64."),
-        ({"inputs": {}}, "x"),
+        ({"inputs": {}}, "Input 'x' is missing"),
     ],
 )
 def test_bad_input_is_one_sentence(arguments, sentence):

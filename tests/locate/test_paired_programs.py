@@ -50,12 +50,6 @@ def test_a_mask_that_is_too_wide_is_named_though_its_result_stands_in_the_refere
     assert ":where" not in found.candidates
 
 
-def test_a_shift_is_named_and_how_far_it_is():
-    mechanism = _parting(Of(lambda x: F.instance_norm(torch.sin(x)).roll(3, -1) * 2))[0].mechanism
-    assert (mechanism.name, mechanism.statement) == ("changed layout or shift", "a shift by 3, as of padding")
-    assert "shifted by +3" in mechanism.evidence[0]
-
-
 def test_nan_of_a_rewriting_stays_nan():
     culprit, output = _parting(Of(lambda x: F.instance_norm(torch.sin(x)) * 2 * torch.where(x > 2, torch.nan, 1.0)))
     assert output.finite < 1

@@ -109,11 +109,7 @@ def test_the_index_has_every_verdict_with_its_figure_and_its_link(report):
         ("05_stopped", "fail", "interrupted", "0 checks: none made"),
     ]
     told = [[cell.text for cell in row("td")] for row in page.find(id="backends").tbody("tr")]
-    assert told == [
-        [BAD, "1", "0", "0", "03"],
-        ["coreml", "0", "1", "0", "03"],
-        ["eager", "0", "0", "1", "01"],
-    ]
+    assert told == [[BAD, "1", "0", "0", "03"], ["coreml", "0", "1", "0", "03"], ["eager", "0", "0", "1", "01"]]
 
 
 @pytest.mark.parametrize(

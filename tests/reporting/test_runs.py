@@ -6,14 +6,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from kokoro_nb import cache_keys
 from kokoro_nb.errors import InputError
 from kokoro_nb.reporting import runs
-from kokoro_nb.reporting.runs import (
-    RunRecord,
-    content_key,
-    read_run,
-    read_run_or_damage,
-    reusable,
-    write_run,
-)
+from kokoro_nb.reporting.runs import RunRecord, content_key, read_run, read_run_or_damage, reusable, write_run
 from kokoro_nb.storage import file_digest
 
 

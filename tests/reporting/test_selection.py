@@ -6,11 +6,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.reporting import selection
-from kokoro_nb.reporting.selection import (
-    find_notebooks,
-    notebooks_folder,
-    require_kinds,
-)
+from kokoro_nb.reporting.selection import find_notebooks, notebooks_folder, require_kinds
 
 
 @pytest.fixture

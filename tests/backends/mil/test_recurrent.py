@@ -126,12 +126,7 @@ LATER = {"opset": "iOS18"}
 REFUSED = [
     ("lstm", ONE_WAY, WEIGHTS | LATER | {"clip": 1.0}, "lstm 'result' is clipped, and MIL does not say where"),
     ("lstm", ONE_WAY, WEIGHTS | LATER | {"peephole": PEEP}, "lstm 'result' has a peephole"),
-    (
-        "lstm",
-        ONE_WAY,
-        WEIGHTS | LATER | {"activation": "hard_sigmoid"},
-        "the activation hard_sigmoid, whose param",
-    ),
+    ("lstm", ONE_WAY, WEIGHTS | LATER | {"activation": "hard_sigmoid"}, "the activation hard_sigmoid, whose param"),
     ("gru", START, GATED | LATER | {"reset_after": True}, "gru 'result' has reset_after or input_bias"),
 ]
 

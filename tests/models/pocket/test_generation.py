@@ -1,7 +1,5 @@
 """The loop in NumPy: it ends where the package ends, and refuses what would be lost without a word."""
 
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +10,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.models.pocket import flow_and_mimi, pocket_steps, transformer
 from kokoro_nb.models.pocket.generation import speak
 from kokoro_nb.models.pocket.pocket_architecture import load_pocket, small_config
+from kokoro_nb.run_apart import run_apart
 from tests.models.pocket.conftest import TEXT, host_for, of_peak, say_in_steps, say_package, what_to_say, worst
 
 FRAMES = 24
@@ -102,8 +101,7 @@ def test_the_loop_needs_no_pytorch():
         "sys.modules['kokoro_nb.models.pocket'].__path__ = [str(folder / 'models' / 'pocket')]; "
         "import kokoro_nb.models.pocket.generation; print('torch' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+    assert run_apart(["-c", code]).stdout.strip() == "False"
 
 
 def _shared_heads():

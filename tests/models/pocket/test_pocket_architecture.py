@@ -1,5 +1,3 @@
-import subprocess
-import sys
 import unicodedata
 
 import pytest
@@ -10,6 +8,7 @@ from safetensors.torch import save_file
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.pocket import pocket_architecture
+from kokoro_nb.run_apart import run_apart
 
 
 def test_nothing_is_fetched(monkeypatch):
@@ -34,8 +33,7 @@ def test_the_tokenizer_reads_any_text(pocket, text):
 
 def test_loading_leaves_the_number_of_threads_alone():
     code = "import torch; torch.set_num_threads(2); import kokoro_nb.models.pocket; print(torch.get_num_threads())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["2"]  # the package left to itself sets 1
+    assert run_apart(["-c", code]).stdout.split() == ["2"]  # the package left to itself sets 1
 
 
 @pytest.fixture

@@ -66,12 +66,6 @@ def test_a_patch_that_spoils_the_full_set_is_named():
     assert found.as_dict()["all of them"] == "part: fell!"
 
 
-def test_one_of_several_ways_is_enough():
-    found = search("x", Oracle(lambda names: "floor_phase" in names or "where_phase" in names))
-    assert len(found.minimal) == 1
-    assert found.proven
-
-
 def test_where_no_set_works_nothing_is_claimed():
     found = search("x", Oracle(lambda _: False))
     assert found.minimal is None
