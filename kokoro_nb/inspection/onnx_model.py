@@ -197,6 +197,11 @@ def run_session(session: Any, inputs: Arrays) -> dict[str, Value]:
             raise InputError(f"ONNX Runtime stops: {brief(error)}") from error
 
 
+def run_once(model: Any, inputs: Arrays, values: Iterable[str] | None = None, threads: int = 1) -> dict[str, Value]:
+    """Return the outputs of a model, or `values` in their place, of one run without optimisation."""
+    return run_session(session_of(model if values is None else tapped(model, values), threads=threads), inputs)
+
+
 def _run_short(session: Any, wanted: list[str], fed: Arrays) -> list[Value]:
     """Run a session with values of bfloat16, which NumPy does not know and the runtime gives as bytes alone."""
     from onnx.helper import tensor_dtype_to_np_dtype

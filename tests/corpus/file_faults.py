@@ -219,15 +219,8 @@ def wrong_runtime(name, change):
             key: change(np.array(value)).astype(value.dtype) if key == name else value for key, value in found.items()
         }
 
-    modules = ("onnx_model", "file_run", "whole_file")
-    places = [patch(f"kokoro_nb.inspection.{module}.run_session", spoilt) for module in modules]
-    for place in places:
-        place.start()
-    try:
+    with patch("kokoro_nb.inspection.onnx_model.run_session", spoilt):
         yield
-    finally:
-        for place in places:
-            place.stop()
 
 
 def inspected_blame(kind, folder):
