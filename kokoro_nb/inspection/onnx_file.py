@@ -1,6 +1,7 @@
 """ONNX files that others made, read with care: whatever is wrong with one is said in a sentence."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import UserDict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -111,11 +112,11 @@ def initialisers(graph: Any) -> dict[str, Any]:
     return found | {sparse.values.name: sparse for sparse in graph.sparse_initializer}
 
 
-class TensorArrays(Mapping[str, np.ndarray]):
+class TensorArrays(UserDict[str, Any]):
     """Tensors of a file as arrays by name; large ones are made anew each time, so that they are not held twice."""
 
     def __init__(self, tensors: Mapping[str, Any]) -> None:
-        self._tensors = dict(tensors)
+        super().__init__(tensors)
         self._small: dict[str, np.ndarray] = {}
 
     def __getitem__(self, name: str) -> np.ndarray:
@@ -123,20 +124,11 @@ class TensorArrays(Mapping[str, np.ndarray]):
         if found is None:
             from onnx import numpy_helper
 
-            tensor = self._tensors[name]
+            tensor = self.data[name]
             found = _dense(tensor) if hasattr(tensor, "values") else numpy_helper.to_array(tensor)
             if found.nbytes <= SMALL:
                 self._small[name] = found
         return found
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tensors)
-
-    def __len__(self) -> int:
-        return len(self._tensors)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._tensors
 
 
 def _dense(sparse: Any) -> np.ndarray:
