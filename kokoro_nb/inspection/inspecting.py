@@ -119,7 +119,7 @@ def _unlike(nodes: Mapping[OnnxNode, str]) -> tuple[str, ...]:
     """Return in a sentence for each other run which nodes differ there though they are given the same."""
     found = []
     for run in dict.fromkeys(nodes.values()):
-        keys = [f"{node.key} ({node.operator})" for node, one in nodes.items() if one == run]
+        keys = [str(node) for node, one in nodes.items() if one == run]
         found.append(f"Given the same, these nodes give something else in {run}: {listed(keys)}.")
     return tuple(found)
 
@@ -337,7 +337,7 @@ def _of_integers(found: InspectionFinding, report: InspectionReport) -> Inspecti
         return found
     else:
         why = f", the noisiest quantised layer, may explain it: {number(worst.level)} dB over its own noise"
-    statement = found.statement.replace("no node explains it", f"{node.key} ({node.operator}){why}")
+    statement = found.statement.replace("no node explains it", f"{node}{why}")
     mechanism = Mechanism("quantisation range", WORDS["quantisation range"], proof)
     return replace(InspectionFinding.at(node, "outputs", blame, statement, *proof), mechanism=mechanism)  # type: ignore[arg-type]
 

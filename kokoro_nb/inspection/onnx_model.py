@@ -15,7 +15,7 @@ from kokoro_nb.backends.artefacts import give_back_memory
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.semantics.control_flow import bodies_of, captured_names
-from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values
+from kokoro_nb.inspection.value_types import Arrays, NodeIdentity, Tell, Value, Values
 
 RANDOM = frozenset(
     {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
@@ -26,15 +26,11 @@ BOOLEAN = 9  # of onnx.TensorProto.DataType
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class OnnxNode:
-    """One node of the outer graph.
+class OnnxNode(NodeIdentity):
+    """One node of the outer graph; its operator has its domain if that is not the standard one.
 
     Attributes
     ----------
-    index : int
-        Its place in the order of execution.
-    key : str
-        Its id in Model Explorer: its name, with a number behind it if it is not the first of that name.
     proto : onnx.NodeProto
         The node.
     reads : tuple of str
@@ -43,17 +39,9 @@ class OnnxNode:
         Whether what it gives is drawn.
     """
 
-    index: int
-    key: str
     proto: Any
     reads: tuple[str, ...]
     is_random: bool = False
-
-    @property
-    def operator(self) -> str:
-        """The operator, with its domain if that is not the standard one."""
-        domain = self.proto.domain
-        return f"{domain}.{self.proto.op_type}" if domain not in ("", "ai.onnx") else self.proto.op_type
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -62,7 +50,10 @@ class OnnxNode:
 
 
 def nodes_of(graph: Any) -> tuple[OnnxNode, ...]:
-    """Return the nodes of an ``onnx.GraphProto``, each with the id that Model Explorer's ONNX adapter gives it."""
+    """Return the nodes of an ``onnx.GraphProto``, each with the id that Model Explorer's ONNX adapter gives it.
+
+    That is its name, with a number behind it if it is not the first of that name.
+    """
     from onnx import numpy_helper
 
     found, seen = [], Counter[str]()
@@ -76,7 +67,8 @@ def nodes_of(graph: Any) -> tuple[OnnxNode, ...]:
         inner = {each for body in bodies_of(node) for each in captured_names(body)}
         reads = tuple(dict.fromkeys([*(each for each in node.input if each), *sorted(inner)]))
         drawn = node.op_type in RANDOM or (node.op_type == "Dropout" and bool(true & {*node.input[2:]}))
-        found.append(OnnxNode(index, key, node, reads, drawn and node.domain in ("", "ai.onnx")))
+        domain = "" if node.domain in ("", "ai.onnx") else f"{node.domain}."
+        found.append(OnnxNode(index, key, f"{domain}{node.op_type}", node, reads, drawn and not domain))
     return tuple(found)
 
 

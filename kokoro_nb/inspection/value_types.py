@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,28 @@ Arrays = Mapping[str, np.ndarray]
 Values = Mapping[str, Value]
 Several = Sequence[Value]
 Tell = Callable[[str], object]  # is given a line on how far it is
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class NodeIdentity:
+    """Which node something is said of; printed, it is what the node is called in a sentence.
+
+    Attributes
+    ----------
+    index : int
+        Its place in the order of execution.
+    key : str
+        Its id in Model Explorer.
+    operator : str
+        Its operator, as the format calls it.
+    """
+
+    index: int
+    key: str
+    operator: str
+
+    def __str__(self) -> str:
+        return f"{self.key} ({self.operator})"
 
 
 @contextmanager

@@ -214,7 +214,7 @@ def _at(node: OnnxNode | None, kind: str, statement: str, proof: str) -> Inspect
     if node is None:
         return InspectionFinding(kind, "runtime", statement, proof=(proof,))
     drawn = draws_inside(node.proto)
-    words = f"{statement[:-1]}; the first value that differs is that of {node.key} ({node.operator})."
+    words = f"{statement[:-1]}; the first value that differs is that of {node}."
     blame: Blame = "file" if drawn else "runtime"
     proofs = (proof, "Its body draws at random.") if drawn else (proof,)
     return InspectionFinding(kind, blame, words, node.key, node.operator, proof=proofs)
@@ -285,7 +285,7 @@ def half_precision_findings(seen: FileRun, nodes: Sequence[HalfPrecisionNode]) -
     """
     for one in nodes:
         if one.operator in MEANS and one.headroom >= 0 and not one.inside >= 0:
-            words = f"The sum inside of {one.key} ({one.operator}) is {number(LARGEST / 2**one.inside)}"
+            words = f"The sum inside of {one} is {number(LARGEST / 2**one.inside)}"
             statement = (
                 f"{words}, beyond {number(LARGEST)}, the largest float16: infinite where it is added in float16."
             )
@@ -301,7 +301,7 @@ def half_precision_findings(seen: FileRun, nodes: Sequence[HalfPrecisionNode]) -
     given = f", which {', '.join(givers)} gives" if givers else ""
     level, limit = (number(-20 * np.log10(noise)) for noise in (ends[shown], LOST))
     statement = (
-        f"{lossy.key} ({lossy.operator}) loses {lossy.noise:.2%} of its result to the rounding of its input to float16"
+        f"{lossy} loses {lossy.noise:.2%} of its result to the rounding of its input to float16"
         f"{given}: where each node rounds to the file's types, the output '{shown}' is {level} dB above its error "
         f"(limit {limit} dB)."
     )
