@@ -30,7 +30,7 @@ from kokoro_nb.inspection.onnx_model import OnnxNode, nodes_of
 from kokoro_nb.inspection.paired_values import OTHER
 from kokoro_nb.inspection.quantised_mend import candidates, quantised_mend
 from kokoro_nb.inspection.result_record import second_opinion, second_runtime
-from kokoro_nb.inspection.semantics.control_flow import bodies_of
+from kokoro_nb.inspection.semantics.onnx_call import bodies_of
 from kokoro_nb.inspection.value_types import Arrays, Tell, Values
 from kokoro_nb.locate.culprit import Mechanism
 from kokoro_nb.markup import listed, number

@@ -12,8 +12,7 @@ import numpy as np
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.onnx_model import OnnxNode, brief, put, typed_inputs
-from kokoro_nb.inspection.semantics.control_flow import bodies_of, captured_names
-from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, computed, dtypes_of
+from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, bodies_of, call_on, captured_names, computed
 from kokoro_nb.inspection.value_types import Value, Values, refusing
 
 LARGEST = 2 * 2**30 - 1  # bytes of a protocol buffer
@@ -89,8 +88,7 @@ class OnnxFile:
 
     def call(self, node: OnnxNode, values: Values) -> tuple[OnnxCall, list[Value]]:
         """Return a node with the values that it reads."""
-        given = [values[name] if name else None for name in node.proto.input]
-        return OnnxCall(node.proto, self.opsets, dtypes_of(given), values), given
+        return call_on(node.proto, self.opsets, values)
 
     def evaluated(
         self, node: OnnxNode, values: Values, change: Callable[[Value], Value] = lambda value: value
@@ -262,8 +260,7 @@ def in_order(graph: Any, path: Path) -> bool:
     made = {name: k for k, node in enumerate(graph.node) for name in node.output if name}
     needs = {}
     for k, node in enumerate(graph.node):
-        inner = {name for body in bodies_of(node) for name in captured_names(body)}
-        needs[k] = {made[name] for name in (*node.input, *inner) if name in made}
+        needs[k] = {made[name] for name in (*node.input, *captured_names(node)) if name in made}
     if all(other < k for k, others in needs.items() for other in others):
         return False
     try:

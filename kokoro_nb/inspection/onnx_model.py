@@ -14,7 +14,7 @@ import numpy as np
 from kokoro_nb.backends.artefacts import give_back_memory
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.semantics.control_flow import bodies_of, captured_names
+from kokoro_nb.inspection.semantics.onnx_call import bodies_of, captured_names
 from kokoro_nb.inspection.value_types import Arrays, NodeIdentity, Tell, Value, Values
 
 RANDOM = frozenset(
@@ -64,8 +64,7 @@ def nodes_of(graph: Any) -> tuple[OnnxNode, ...]:
         name = node.name or "node"
         key = name if not seen[name] else f"{name}_{seen[name]}"
         seen[name] += 1
-        inner = {each for body in bodies_of(node) for each in captured_names(body)}
-        reads = tuple(dict.fromkeys([*(each for each in node.input if each), *sorted(inner)]))
+        reads = tuple(dict.fromkeys([*filter(None, node.input), *sorted(captured_names(node))]))
         drawn = node.op_type in RANDOM or (node.op_type == "Dropout" and bool(true & {*node.input[2:]}))
         domain = "" if node.domain in ("", "ai.onnx") else f"{node.domain}."
         found.append(OnnxNode(index, key, f"{domain}{node.op_type}", node, reads, drawn and not domain))

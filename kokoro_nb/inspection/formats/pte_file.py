@@ -221,9 +221,8 @@ class PteFile(PteInstructions, CapturedProgram):
         for step in self.steps:
             inside = isinstance(step.operator, XnnDelegate)
             nodes += (self._inside if inside else self._nodes)(step, len(nodes))
-        names = tuple(spec.name for spec in self.facts.inputs)
         ends = (*self.facts.outputs.values(), *filter(None, map(self.last, sorted(self.states))))
-        return ComparedProgram(self.path.name, names, ends, tuple(nodes), self._compute)
+        return ComparedProgram(self.path.name, self.inputs, ends, tuple(nodes), self._compute)
 
     def _compute(self, inputs: Arrays, observe: Observe) -> None:
         """Compute it in float64; each value inside of a delegate is observed as well."""
