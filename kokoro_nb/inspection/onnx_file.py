@@ -204,25 +204,18 @@ def _tensors(graph: Any) -> list[Any]:
 
 def _load_external(model: Any, path: Path) -> None:
     """Read the weights that lie beside the file, after a look at where they are said to be; then look at all."""
-    import onnx
     from onnx import external_data_helper, numpy_helper
 
     total = 0
     for tensor in _tensors(model.graph):
         if external_data_helper.uses_external_data(tensor):
-            try:
+            with refusing(f"{path}: the weights beside it cannot be read: {{}}", brief):
                 external_data_helper.load_external_data_for_tensor(tensor, str(path.parent))
-            except (ValueError, OSError, onnx.checker.ValidationError) as error:
-                raise InputError(f"{path}: the weights beside it cannot be read: {brief(error)}") from error
             total += len(tensor.raw_data)
             if total > HEAVIEST:
                 raise InputError(f"{path} has more than {HEAVIEST:,} bytes of weights.")
-        try:
+        with refusing(f"{path}: the tensor '{tensor.name}' does not hold what its type and shape say."):
             numpy_helper.to_array(tensor)
-        except Exception as error:  # of any type, by what is damaged
-            raise InputError(
-                f"{path}: the tensor '{tensor.name}' does not hold what its type and shape say."
-            ) from error
 
 
 def _check(model: Any, path: Path) -> None:
@@ -239,9 +232,8 @@ def _check(model: Any, path: Path) -> None:
     for tensor in bare:
         tensor.shape.SetInParent()
     try:
-        onnx.checker.check_model(model)
-    except (onnx.checker.ValidationError, RuntimeError, ValueError, TypeError) as error:
-        raise InputError(f"{path} is no valid ONNX graph: {brief(error)}") from error
+        with refusing(f"{path} is no valid ONNX graph: {{}}", brief):
+            onnx.checker.check_model(model)
     finally:
         for tensor in bare:
             tensor.ClearField("shape")

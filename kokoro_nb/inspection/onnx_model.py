@@ -15,7 +15,7 @@ from kokoro_nb.backends.artefacts import give_back_memory
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.semantics.onnx_call import bodies_of, captured_names
-from kokoro_nb.inspection.value_types import Arrays, NodeIdentity, Tell, Value, Values
+from kokoro_nb.inspection.value_types import Arrays, NodeIdentity, Tell, Value, Values, refusing
 
 RANDOM = frozenset(
     {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
@@ -162,11 +162,8 @@ def session_of(model: Any, optimised: bool = False, threads: int = 1, written: s
         options.optimized_model_filepath = written
         levels = onnxruntime.GraphOptimizationLevel
         options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimised else levels.ORT_DISABLE_ALL
-        try:
-            with _source(model) as source:
-                return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # its exceptions share no class
-            raise InputError(f"ONNX Runtime does not load it: {brief(error)}") from error
+        with refusing("ONNX Runtime does not load it: {}", brief), _source(model) as source:
+            return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
 
 
 def run_session(session: Any, inputs: Arrays) -> dict[str, Value]:
@@ -180,12 +177,9 @@ def run_session(session: Any, inputs: Arrays) -> dict[str, Value]:
     wanted = [output.name for output in session.get_outputs()]
     fed = {one.name: inputs[one.name] for one in session.get_inputs() if one.name in inputs}
     short = any(one.type == BFLOAT16 for one in (*session.get_inputs(), *session.get_outputs()))
-    with quietly():
-        try:
-            results = _run_short(session, wanted, fed) if short else session.run(wanted, fed)
-            return dict(zip(wanted, results, strict=True))
-        except Exception as error:
-            raise InputError(f"ONNX Runtime stops: {brief(error)}") from error
+    with quietly(), refusing("ONNX Runtime stops: {}", brief):
+        results = _run_short(session, wanted, fed) if short else session.run(wanted, fed)
+        return dict(zip(wanted, results, strict=True))
 
 
 def run_once(model: Any, inputs: Arrays, values: Iterable[str] | None = None, threads: int = 1) -> dict[str, Value]:

@@ -78,10 +78,8 @@ class PteFile(PteInstructions, CapturedProgram):
         entries = () if held is None else held.pte_data.items()
         named = {name: bytes(held.buffers[one.buffer_index]) for name, one in entries}  # type: ignore[union-attr]
         found = cls(program, named, path)
-        try:
+        with refusing(f"{path} is damaged: its instructions name values that it does not have."):
             _ = found.facts, found.compared()
-        except (IndexError, KeyError, TypeError, AttributeError) as error:
-            raise InputError(f"{path} is damaged: its instructions name values that it does not have.") from error
         return found
 
     @cached_property
