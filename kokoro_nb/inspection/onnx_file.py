@@ -117,15 +117,15 @@ class TensorArrays(UserDict[str, Any]):
         super().__init__(tensors)
         self._small: dict[str, np.ndarray] = {}
 
-    def __getitem__(self, name: str) -> np.ndarray:
-        found = self._small.get(name)
+    def __getitem__(self, key: str) -> np.ndarray:
+        found = self._small.get(key)
         if found is None:
             from onnx import numpy_helper
 
-            tensor = self.data[name]
+            tensor = self.data[key]
             found = _dense(tensor) if hasattr(tensor, "values") else numpy_helper.to_array(tensor)
             if found.nbytes <= SMALL:
-                self._small[name] = found
+                self._small[key] = found
         return found
 
 
@@ -164,10 +164,8 @@ def read_onnx(path: str | Path) -> OnnxFile:
         other = "a program of ExecuTorch (.pte)"
     if other:
         raise InputError(f"{path} is {other}, no ONNX file.")
-    try:
+    with refusing(f"{path} is no ONNX file, or it is cut off or damaged.", kinds=(DecodeError, ValueError)):
         model = onnx.ModelProto.FromString(data)
-    except (DecodeError, ValueError) as error:
-        raise InputError(f"{path} is no ONNX file, or it is cut off or damaged.") from error
     del data  # weights may be most of the memory, and stand in the model once more
     if not model.graph.node or not model.opset_import:
         raise InputError(f"{path} holds no graph of ONNX: {len(model.graph.node)} nodes.")
@@ -204,13 +202,16 @@ def _tensors(graph: Any) -> list[Any]:
 
 def _load_external(model: Any, path: Path) -> None:
     """Read the weights that lie beside the file, after a look at where they are said to be; then look at all."""
+    import onnx
     from onnx import external_data_helper, numpy_helper
 
     total = 0
     for tensor in _tensors(model.graph):
         if external_data_helper.uses_external_data(tensor):
-            with refusing(f"{path}: the weights beside it cannot be read: {{}}", brief):
+            try:
                 external_data_helper.load_external_data_for_tensor(tensor, str(path.parent))
+            except (ValueError, OSError, onnx.checker.ValidationError) as error:
+                raise InputError(f"{path}: the weights beside it cannot be read: {brief(error)}") from error
             total += len(tensor.raw_data)
             if total > HEAVIEST:
                 raise InputError(f"{path} has more than {HEAVIEST:,} bytes of weights.")
@@ -232,8 +233,9 @@ def _check(model: Any, path: Path) -> None:
     for tensor in bare:
         tensor.shape.SetInParent()
     try:
-        with refusing(f"{path} is no valid ONNX graph: {{}}", brief):
-            onnx.checker.check_model(model)
+        onnx.checker.check_model(model)
+    except (onnx.checker.ValidationError, RuntimeError, ValueError, TypeError) as error:
+        raise InputError(f"{path} is no valid ONNX graph: {brief(error)}") from error
     finally:
         for tensor in bare:
             tensor.ClearField("shape")

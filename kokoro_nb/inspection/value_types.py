@@ -41,8 +41,8 @@ class NodeIdentity:
 
 
 @contextmanager
-def refusing(sentence: str, say: Callable[[Exception], str] = one_line) -> Iterator[None]:
-    """Make an `InputError` with this sentence of anything that another package raises, which is of any type.
+def refusing(sentence: str, say: Callable[[Exception], str] = one_line, kinds: Any = Exception) -> Iterator[None]:
+    """Make an `InputError` with this sentence of what another package raises: of any type, or of `kinds`.
 
     In place of ``{}`` stands the error in the words of `say`; an `InputError` is raised as it is.
     """
@@ -50,5 +50,5 @@ def refusing(sentence: str, say: Callable[[Exception], str] = one_line) -> Itera
         yield
     except InputError:
         raise
-    except Exception as error:
+    except kinds as error:
         raise InputError(sentence.replace("{}", say(error))) from error

@@ -49,7 +49,7 @@ class FunctionalOperator:
             self._schema, self._outs = SimpleNamespace(arguments=known), []
             return
         namespace, _, plain = stem.partition("::")
-        with refusing(f"the operator {name} is not known here"):
+        with refusing(f"the operator {name} is not known here", kinds=AttributeError):
             self._function = getattr(getattr(getattr(torch.ops, namespace), plain), overload or "default")
         arguments = schema(self._function).arguments
         self._schema = SimpleNamespace(arguments=[one for one in arguments if not one.is_out])
