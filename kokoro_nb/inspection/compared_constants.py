@@ -20,6 +20,7 @@ LARGE = 8  # elements of a constant that is no number
 STEPS, ALIKE = 0.6, 0.7  # median of the steps off (rounding: 0.25); correlation of constants that stand for each other
 CHANNEL = 4  # elements of a channel from which it is told from others by their ratios
 ENDLESS = 1e38  # of a number of float32
+Counterparts = tuple[ComparedNode, ComparedNode]  # of the candidate and of the reference
 FOLDED = 2.0**-8  # of a channel's norm: what rounding to float16 does to it is below it
 
 
@@ -48,9 +49,7 @@ def _measures(array: np.ndarray) -> np.ndarray:
     return np.where(found == 0, np.finfo(np.float64).tiny, found)
 
 
-def changed_parameters(
-    reference: ComparedProgram, candidate: ComparedProgram
-) -> Iterator[tuple[ComparedNode, ComparedNode]]:
+def changed_parameters(reference: ComparedProgram, candidate: ComparedProgram) -> Iterator[Counterparts]:
     """Yield the nodes that read constants alone, and not quite those of their counterpart, each with that.
 
     Such as integer weights whose scale is another: what they give has no inputs by which it could be paired. The

@@ -14,7 +14,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_model import OnnxNode, freeing, last_readers, nodes_of
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, widened
-from kokoro_nb.inspection.value_types import Value
+from kokoro_nb.inspection.value_types import NodeIdentity, Value
 from kokoro_nb.inspection.whole_file import named_constants
 from kokoro_nb.storage import digest
 from kokoro_nb.traces.trace import CONSTANT, Meaning, Operator
@@ -26,17 +26,11 @@ SHORT = 8  # elements of a constant inside of a loop that are written out
 
 
 @dataclass(frozen=True, eq=False)
-class ComparedNode:
+class ComparedNode(NodeIdentity):
     """One node.
 
     Attributes
     ----------
-    index : int
-        Its place in the order of execution.
-    key : str
-        Its id in Model Explorer.
-    operator : str
-        The operator, as its format calls it.
     reads, outputs : tuple of str
         Names of the values that it reads, constants not among them, and of those that it gives.
     constants : tuple
@@ -51,9 +45,6 @@ class ComparedNode:
         What attributes are that it does not set, by name, as far as the definition of its operator says.
     """
 
-    index: int
-    key: str
-    operator: str
     reads: tuple[str, ...]
     outputs: tuple[str, ...]
     constants: tuple[tuple[str, np.ndarray] | None, ...] = ()
@@ -61,10 +52,6 @@ class ComparedNode:
     source: str = ""
     rounds: bool = False
     defaults: Mapping[str, Any] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        """Return what it is called in a sentence."""
-        return f"{self.key} ({self.operator})"
 
     @property
     def held(self) -> list[tuple[str, np.ndarray]]:

@@ -86,6 +86,9 @@ class ValueSketch:
         return float(np.max([_share(apart[part], right[part]) for part in ((mask, ~mask) if alone else (...,))]))
 
 
+Sketches = Mapping[str, ValueSketch]
+
+
 def _share(apart: np.ndarray, right: np.ndarray) -> float:
     return of_peak(float(apart.max(initial=0.0)), float(np.sqrt(np.square(right).mean())) if right.size else 0.0)
 
@@ -134,7 +137,7 @@ def _signs(count: int) -> np.ndarray:
     return np.random.default_rng(count).choice((-1.0, 1.0), (count, IMAGES))
 
 
-def nearest(values: Mapping[str, ValueSketch], others: Mapping[str, ValueSketch]) -> dict[str, tuple[str, float]]:
+def nearest(values: Sketches, others: Sketches) -> dict[str, tuple[str, float]]:
     """Return for each value the name of the nearest of the others, and how far it is."""
     by_size: dict[int, list[str]] = {}
     for name, one in others.items():
@@ -191,11 +194,7 @@ def is_permuted(value: np.ndarray, other: np.ndarray, limit: float) -> bool:
 
 
 def with_bias(
-    reference: ComparedProgram,
-    candidate: ComparedProgram,
-    known: Mapping[str, ValueSketch],
-    own: Mapping[str, ValueSketch],
-    limit: float,
+    reference: ComparedProgram, candidate: ComparedProgram, known: Sketches, own: Sketches, limit: float
 ) -> Iterator[tuple[str, ValueSketch]]:
     """Yield the products that are results of the reference once its bias is added, with what that gives.
 

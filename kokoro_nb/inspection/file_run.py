@@ -16,33 +16,13 @@ import numpy as np
 
 from kokoro_nb.backends.artefacts import give_back_memory
 from kokoro_nb.errors import InputError
+from kokoro_nb.inspection import node_judgement, onnx_model
 from kokoro_nb.inspection.float16_foresight import HalfPrecisionNode, HalfPrecisionWatch
 from kokoro_nb.inspection.input_maker import made_inputs
 from kokoro_nb.inspection.judged_run import Blame, JudgedRun, OperatorAlone
-from kokoro_nb.inspection.node_judgement import (
-    Far,
-    NodeJudgement,
-    NodeOutputError,
-    distances,
-    has_halves,
-    is_finite,
-    judged_outputs,
-    judgement,
-    unrounded_inputs_explain,
-)
+from kokoro_nb.inspection.node_judgement import Far, NodeJudgement, NodeOutputError, is_finite, judged_outputs
 from kokoro_nb.inspection.onnx_file import OnnxFile
-from kokoro_nb.inspection.onnx_model import (
-    OnnxNode,
-    OtherRuns,
-    freeing,
-    last_readers,
-    nodes_of,
-    pinned,
-    run_session,
-    run_ways,
-    session_of,
-    tapped,
-)
+from kokoro_nb.inspection.onnx_model import OnnxNode, OtherRuns, freeing, last_readers, run_once
 from kokoro_nb.inspection.quantisation_budget import BudgetWatch, QuantisationBudget
 from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall
 from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values, refusing
@@ -109,7 +89,7 @@ class FileRun(JudgedRun):
         proofs: tuple[str, ...] = ()
         try:
             model, read = self._alone(node, values)
-            alone = _error(call, inputs, run_session(session_of(model), read), worst)
+            alone = _error(call, inputs, run_once(model, read), worst)
             if alone is None or not alone.is_wrong:
                 right = "Alone, on the same values, the node is right: the runtime computes it otherwise in this graph."
                 return "runtime", (right,)
@@ -130,7 +110,7 @@ class FileRun(JudgedRun):
         names = [one.name for one in judgement.outputs]
         try:
             inputs = made_inputs(self.file, seed=1).arrays
-            values = run_session(session_of(tapped(self.file.model, names)), inputs)
+            values = run_once(self.file.model, inputs, names)
         except InputError:
             return None
         return not all(map(is_finite, values.values()))
@@ -226,8 +206,7 @@ class NodeGroups:
                 values = outer | self._alone(group, outer, list(given))
             else:  # what the group reads comes from the same run: other outputs are rounded at other places
                 read = [name for name in outer if name not in self.inputs]
-                whole = tapped(self.file.model, [*read, *given])
-                values = outer | run_session(session_of(whole), self.inputs)
+                values = outer | run_once(self.file.model, self.inputs, [*read, *given])
             made = {name: values[name] for name in given}
             values |= {name: constants[name] for name in names if name in constants}
             alive |= made
@@ -253,12 +232,12 @@ class NodeGroups:
     def _alone(self, group: tuple[OnnxNode, ...], outer: Values, wanted: list[str]) -> dict[str, Value]:
         """Run the nodes as a model of their own."""
         model = self.file.part([node for node in group if not node.is_random], outer, wanted)
-        session = session_of(model)
-        values = run_session(session, outer)
-        self._compare(group, values, run_session(session, outer), AGAIN, 0.0)
+        session = onnx_model.session_of(model)
+        values = onnx_model.run_session(session, outer)
+        self._compare(group, values, onnx_model.run_session(session, outer), AGAIN, 0.0)
         del session  # it holds the weights of the group, as the next one does
         if self.file.size <= HEAVY:
-            self._compare(group, values, run_session(session_of(model, threads=2), outer), THREADS, APART)
+            self._compare(group, values, run_once(model, outer, threads=2), THREADS, APART)
         return values
 
     def _compare(self, group: tuple[OnnxNode, ...], values: Values, other: Values, run: str, apart: float) -> None:
@@ -305,11 +284,11 @@ def examined(file: OnnxFile, inputs: Arrays, seconds: float = float("inf"), tell
         If the runtime does not load the file or stops.
     """
     until = time.monotonic() + seconds
-    nodes = nodes_of(file.model.graph)
+    nodes = onnx_model.nodes_of(file.model.graph)
     chosen = [name for node in nodes if node.is_random for name in node.outputs]
     drawn = {name: np.asarray(one) for name, one in _run(file, inputs, chosen).items()}
-    file = replace(file, model=pinned(file.model, drawn)) if drawn else file
-    outputs, others = run_ways(file.model, inputs, tell)
+    file = replace(file, model=onnx_model.pinned(file.model, drawn)) if drawn else file
+    outputs, others = onnx_model.run_ways(file.model, inputs, tell)
     freed = last_readers(nodes, {output.name for output in file.model.graph.output})
     true = TrueValues(file, {**inputs, **drawn})
     found: list[NodeJudgement] = []
@@ -331,7 +310,7 @@ def _run(file: OnnxFile, inputs: Arrays, names: list[str]) -> dict[str, Value]:
     """Return the values of these names, some of which may be inputs or constants."""
     held = {name: known[name] for known in (file.constants, inputs) for name in names if name in known}
     inner = [name for name in names if name not in held]
-    return held | (run_session(session_of(tapped(file.model, inner)), inputs) if inner else {})
+    return held | (run_once(file.model, inputs, inner) if inner else {})
 
 
 def _judged(file: OnnxFile, node: OnnxNode, values: Values, true: "TrueValues") -> NodeJudgement:
@@ -341,14 +320,14 @@ def _judged(file: OnnxFile, node: OnnxNode, values: Values, true: "TrueValues") 
     about = (node.index, node.key, node.operator)
     if node.is_random:
         return NodeJudgement(*about, "unknown", "draws at random")
-    found = judgement(
+    found = node_judgement.judgement(
         about,
         all(map(is_finite, inputs)),
         lambda: judged_outputs(call, inputs, given),
         lambda right: true.far(node, given, (call, inputs, right)),
-        lambda errors: unrounded_inputs_explain(call, inputs, given, errors, file.constants),
+        lambda errors: node_judgement.unrounded_inputs_explain(call, inputs, given, errors, file.constants),
     )
-    true.is_single = true.is_single and not has_halves([found])
+    true.is_single = true.is_single and not node_judgement.has_halves([found])
     return found
 
 
@@ -380,7 +359,7 @@ class TrueValues:
             self.watch.see(node, self.values, wide)
         outputs = [one for one in zip(node.proto.output, given, wide[2], strict=False) if one[0]]
         self.values.update((name, right) for name, _, right in outputs)
-        worst, noise, sound = distances((value, right) for _, value, right in outputs)
+        worst, noise, sound = node_judgement.distances((value, right) for _, value, right in outputs)
         if worst == 0 and sound:
             self.kept |= {name for name, one, _ in outputs if isinstance(one, np.ndarray) and one.dtype.kind in "biuf"}
         return worst, noise, sound

@@ -17,7 +17,7 @@ from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_model import OnnxNode, freeing, last_readers, nodes_of
 from kokoro_nb.inspection.rounding_limits import PRODUCTS, SUMS
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, computed, widened
-from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values
+from kokoro_nb.inspection.value_types import Arrays, NodeIdentity, Tell, Value, Values
 
 LARGEST = 65504.0
 BITS = 11  # of a float16
@@ -35,15 +35,11 @@ COLUMNS = "node", "operator", *_ROOM, "noise (of its result)", "noise of its inp
 
 
 @dataclass(frozen=True)
-class HalfPrecisionNode:
+class HalfPrecisionNode(NodeIdentity):
     """What float16 would do to one node.
 
     Attributes
     ----------
-    index : int
-        Its place in the order of execution.
-    key, operator : str
-        Its id in Model Explorer and its operator.
     headroom : float
         Bits between the largest value that it gives and 65504; negative where it overflows; infinite of zeros.
     inside : float
@@ -55,9 +51,6 @@ class HalfPrecisionNode:
         The largest such noise of its inputs; of what overflowed that of its precision alone.
     """
 
-    index: int
-    key: str
-    operator: str
     headroom: float
     inside: float
     noise: float
@@ -208,7 +201,7 @@ def foreseen(nodes: tuple[HalfPrecisionNode, ...]) -> tuple[str, ...]:
         "have sums inside that need float32": [one for one in nodes if one.headroom >= 0 and not one.inside >= 0],
     }
     found = [
-        f"In float16 {len(several):,} of {len(nodes):,} nodes {what}, first {several[0].key} ({several[0].operator})."
+        f"In float16 {len(several):,} of {len(nodes):,} nodes {what}, first {several[0]}."
         for what, several in harmed.items()
         if several
     ]
@@ -220,7 +213,7 @@ def most_noise(rows: Iterable[tuple[Any, float, float]]) -> str:
     """Return in words at which node noise grows most, given that of its result and its input; nothing below 1 %."""
     grown = [(noise - before, noise, before, node) for node, noise, before in rows if noise - before > 0.01]
     for _, noise, before, node in sorted(grown, key=lambda row: -row[0])[:1]:
-        return f"{node.key} ({node.operator}): {noise:.2%} of its result, after {before:.2%} of its input"
+        return f"{node}: {noise:.2%} of its result, after {before:.2%} of its input"
     return ""
 
 

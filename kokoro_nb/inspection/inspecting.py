@@ -14,6 +14,7 @@ from kokoro_nb.backends.exported import Exported, as_exported
 from kokoro_nb.backends.signature import as_tensors, specs
 from kokoro_nb.cache_keys import rival_runtimes
 from kokoro_nb.errors import InputError
+from kokoro_nb.inspection import whole_file
 from kokoro_nb.inspection.against_file import WORDS, PairedPrograms
 from kokoro_nb.inspection.compared_program import ComparedProgram, by_name, of_exported, of_onnx
 from kokoro_nb.inspection.file_run import FileRun, examined
@@ -29,15 +30,8 @@ from kokoro_nb.inspection.onnx_model import OnnxNode, nodes_of
 from kokoro_nb.inspection.paired_values import OTHER
 from kokoro_nb.inspection.quantised_mend import candidates, quantised_mend
 from kokoro_nb.inspection.result_record import second_opinion, second_runtime
-from kokoro_nb.inspection.semantics.control_flow import bodies_of
+from kokoro_nb.inspection.semantics.onnx_call import bodies_of
 from kokoro_nb.inspection.value_types import Arrays, Tell, Values
-from kokoro_nb.inspection.whole_file import (
-    AUDIBLE,
-    constants_noted,
-    half_precision_findings,
-    summaries,
-    whole_findings,
-)
 from kokoro_nb.locate.culprit import Mechanism
 from kokoro_nb.markup import listed, number
 from kokoro_nb.traces.record import sketched
@@ -70,7 +64,7 @@ class OnnxFileProgram:
             for name, array in file.constants.items()
             if array.dtype.kind == "f" and np.isnan(array).any()
         )
-        notes = (*file.notes, *constants_noted(file), *_drawing(nodes))
+        notes = (*file.notes, *whole_file.constants_noted(file), *_drawing(nodes))
         return InspectionReport(file.path, "nothing: not run", findings, notes, (), (), {}, len(nodes))
 
     def made(self) -> MadeInputs:
@@ -91,13 +85,14 @@ class OnnxFileProgram:
 
         file = self.file
         findings, notes = node_findings(seen)
-        outputs = tuple(summaries(seen))
-        more, noted = whole_findings(seen, outputs, bool(findings))
+        outputs = tuple(whole_file.summaries(seen))
+        more, noted = whole_file.whole_findings(seen, outputs, bool(findings))
         floats = seen.complete and not has_halves(seen.judgements)
         ahead = seen.foresight if floats else ()
         narrow = {one.name for judgement in seen.judgements for one in judgement.outputs if one.dtype == "float16"}
         if narrow and seen.complete and not findings and not more:  # on a runtime that computes in the file's own types
-            more = tuple(half_precision_findings(seen, float16_foresight(seen.file, seen.inputs, tell, narrow=narrow)))
+            halved = float16_foresight(seen.file, seen.inputs, tell, narrow=narrow)
+            more = tuple(whole_file.half_precision_findings(seen, halved))
         noted = (*notes, *_bodies(seen.nodes), *noted, *_drawing(seen.nodes), *_unlike(seen.unlike))
         said = (*file.notes, *noted, *foreseen(ahead), *seen.budget.stated())
         about = file.path, f"onnxruntime {onnxruntime.__version__}", (*findings, *more), said, seen.judgements
@@ -124,7 +119,7 @@ def _unlike(nodes: Mapping[OnnxNode, str]) -> tuple[str, ...]:
     """Return in a sentence for each other run which nodes differ there though they are given the same."""
     found = []
     for run in dict.fromkeys(nodes.values()):
-        keys = [f"{node.key} ({node.operator})" for node, one in nodes.items() if one == run]
+        keys = [str(node) for node, one in nodes.items() if one == run]
         found.append(f"Given the same, these nodes give something else in {run}: {listed(keys)}.")
     return tuple(found)
 
@@ -342,7 +337,7 @@ def _of_integers(found: InspectionFinding, report: InspectionReport) -> Inspecti
         return found
     else:
         why = f", the noisiest quantised layer, may explain it: {number(worst.level)} dB over its own noise"
-    statement = found.statement.replace("no node explains it", f"{node.key} ({node.operator}){why}")
+    statement = found.statement.replace("no node explains it", f"{node}{why}")
     mechanism = Mechanism("quantisation range", WORDS["quantisation range"], proof)
     return replace(InspectionFinding.at(node, "outputs", blame, statement, *proof), mechanism=mechanism)  # type: ignore[arg-type]
 
@@ -356,4 +351,4 @@ def _mended(seen: FileRun, path: Path, level: float | None, tell: Tell) -> Mende
         return quantised_mend(seen, path, level, tell)
     if has_halves(seen.judgements):
         raise InputError(f"{file} holds floats of 16 bits already; give the float32 file it was made from.")
-    return float16_mend(seen, path, level or AUDIBLE, tell)
+    return float16_mend(seen, path, level or whole_file.AUDIBLE, tell)

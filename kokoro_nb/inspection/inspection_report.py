@@ -167,7 +167,7 @@ def _grouped(unjudged: Iterable[NodeJudgement]) -> list[str]:
     """Return each reason once, with the nodes that it holds for."""
     nodes: dict[str, list[str]] = {}
     for one in unjudged:
-        nodes.setdefault(one.reason, []).append(f"{one.key} ({one.operator})")
+        nodes.setdefault(one.reason, []).append(str(one))
     return [
         f"{', '.join(names[:3])}{f' and {len(names) - 3:,} more' if len(names) > 3 else ''}: {reason}"
         for reason, names in nodes.items()

@@ -63,20 +63,19 @@ class InspectionFinding:
 
 def stated(node: NodeJudgement, worst: NodeOutputError) -> str:
     """Return in a sentence how a node is wrong."""
-    where = f"{node.key} ({node.operator})"
     if worst.finite < worst.right_finite:
         return (
-            f"{where} gives {1 - worst.finite:.2%} values that are not finite, of which "
+            f"{node} gives {1 - worst.finite:.2%} values that are not finite, of which "
             f"{1 - worst.right_finite:.2%} should be: {worst.pattern}."
         )
     if worst.finite > worst.right_finite:
-        return f"{where} gives finite values where its definition gives none: {worst.pattern}."
+        return f"{node} gives finite values where its definition gives none: {worst.pattern}."
     steps = f"{number(worst.ulp)} units in the last place of {worst.dtype}"
     times = f", {number(worst.ratio)} times the rounding-error bound" if np.isfinite(worst.ratio) else ""
     of_peak = (
         f"{number(worst.error / worst.peak)} of its peak" if worst.peak else f"{number(worst.error)} where 0 is right"
     )
-    return f"{where} is wrong by {of_peak} ({steps}{times}): {worst.pattern}."
+    return f"{node} is wrong by {of_peak} ({steps}{times}): {worst.pattern}."
 
 
 SHOWN_ALONE = 20  # wrong nodes that are run alone
@@ -199,25 +198,24 @@ def _wrong(seen: JudgedRun, judgement: NodeJudgement, alone: bool) -> Inspection
     return InspectionFinding.at(judgement, kind, blame, stated(judgement, worst), *proofs)
 
 
-def _not_finite(seen: JudgedRun, judgement: NodeJudgement, began: bool) -> tuple[InspectionFinding | None, str]:
+def _not_finite(seen: JudgedRun, node: NodeJudgement, began: bool) -> tuple[InspectionFinding | None, str]:
     """Return who is to blame for a node that rightly gives what is not finite, out of finite values."""
-    worst = next(one for one in judgement.outputs if one.finite < 1)
+    worst = next(one for one in node.outputs if one.finite < 1)
     share = f"{1 - worst.finite:.2%} of its result ({worst.dtype}, {worst.pattern or 'as its definition says'})"
-    where = f"{judgement.key} ({judgement.operator})"
-    if not judgement.true_finite and (began or all(map(is_finite, seen.outputs.values()))):
-        return None, "" if began else f"{where} gives {share} that is not finite; no output of the file shows it."
+    if not node.true_finite and (began or all(map(is_finite, seen.outputs.values()))):
+        return None, "" if began else f"{node} gives {share} that is not finite; no output of the file shows it."
     law, blame, other = "The node does what its definition says, and float64 from the start ", *ELSEWHERE[None]
-    if judgement.true_finite:
+    if node.true_finite:
         blame, other = "precision", f"Its input or its result is beyond {worst.dtype}."
         law += "is finite here."
-    elif judgement.true_finite is None:
+    elif node.true_finite is None:
         law += "is not known."
     else:
-        blame, other = ELSEWHERE[seen.is_unsound_elsewhere(judgement)]
+        blame, other = ELSEWHERE[seen.is_unsound_elsewhere(node)]
         law += "is not finite here either."
-    statement = f"{where} gives the first values that are not finite{' here' * bool(judgement.true_finite)}: {share}."
-    finding = InspectionFinding.at(judgement, "nonfinite", blame, statement, law, other)
-    divisor, quotient = np.broadcast_arrays(*map(np.asarray, seen.division(judgement) or (1.0, np.nan)))
+    statement = f"{node} gives the first values that are not finite{' here' * bool(node.true_finite)}: {share}."
+    finding = InspectionFinding.at(node, "nonfinite", blame, statement, law, other)
+    divisor, quotient = np.broadcast_arrays(*map(np.asarray, seen.division(node) or (1.0, np.nan)))
     if (divisor[~np.isfinite(quotient)] != 0).any():  # not all of it was divided by zero
         return finding, ""
     words = f"{np.mean(divisor == 0):.2%} of the divisors are 0, and all that is not finite is divided by them"
@@ -228,7 +226,7 @@ def _of_constant(seen: JudgedRun) -> Iterator[InspectionFinding]:
     """Yield the nodes that are given a constant which is not finite, and give what is not."""
     for judgement in (one for one in seen.judgements if not one.finite):
         for name in seen.unsound_constants(judgement):
-            statement = f"{judgement.key} ({judgement.operator}) is given the constant '{name}', which is not finite."
+            statement = f"{judgement} is given the constant '{name}', which is not finite."
             proof = "Nothing before it is not finite, and an output of the file is not."
             yield InspectionFinding.at(judgement, "nonfinite", "file", statement, proof)
 

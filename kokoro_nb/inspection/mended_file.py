@@ -20,7 +20,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.file_run import FileRun, examined
 from kokoro_nb.inspection.float16_foresight import LARGEST, in_danger
 from kokoro_nb.inspection.onnx_file import OnnxFile, in_order
-from kokoro_nb.inspection.onnx_model import brief, copied, freeing, last_readers, nodes_of, put, run_session, session_of
+from kokoro_nb.inspection.onnx_model import brief, copied, freeing, last_readers, nodes_of, put, run_once
 from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values, refusing
 from kokoro_nb.inspection.whole_file import AUDIBLE, signal_to_noise
 from kokoro_nb.locate.search import smallest
@@ -188,7 +188,7 @@ def float16_mend(seen: FileRun, path: str | Path, limit: float = AUDIBLE, tell: 
 
     def level(model: Any) -> float:
         try:
-            outputs = run_session(session_of(model), inputs)
+            outputs = run_once(model, inputs)
         except InputError:  # it has no such kernel in float16
             return float("-inf")
         strict = rounded_run(replace(file, model=model), inputs)

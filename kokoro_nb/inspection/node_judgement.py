@@ -11,7 +11,7 @@ from kokoro_nb.findings import Verdict
 from kokoro_nb.inspection.rounding_limits import rounding_limits
 from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, computed, widened
 from kokoro_nb.inspection.semantics.quantised import BEFORE_ROUNDING
-from kokoro_nb.inspection.value_types import Array, Input, Several, Value
+from kokoro_nb.inspection.value_types import Array, Input, NodeIdentity, Several, Value
 from kokoro_nb.locate.local_error import LocalError, judged
 from kokoro_nb.locate.rounding_bound import is_float, kept_wide, spacing
 from kokoro_nb.locate.rule_evidence import pattern
@@ -88,17 +88,11 @@ class NodeOutputError:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeJudgement:
+class NodeJudgement(NodeIdentity):
     """What was found of one node.
 
     Attributes
     ----------
-    index : int
-        Its place in the order of execution.
-    key : str
-        Its id in Model Explorer.
-    operator : str
-        The operator.
     verdict : str
         ``pass``, ``fail``, or ``unknown`` where it could not be judged.
     reason : str
@@ -119,9 +113,6 @@ class NodeJudgement:
         Root mean square of the inherited error over that of what is right; NaN where what should be finite is not.
     """
 
-    index: int
-    key: str
-    operator: str
     verdict: Verdict
     reason: str = ""
     outputs: tuple[NodeOutputError, ...] = ()

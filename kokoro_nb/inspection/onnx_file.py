@@ -1,6 +1,7 @@
 """ONNX files that others made, read with care: whatever is wrong with one is said in a sentence."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import UserDict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -11,8 +12,7 @@ import numpy as np
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.onnx_model import OnnxNode, brief, put, typed_inputs
-from kokoro_nb.inspection.semantics.control_flow import bodies_of, captured_names
-from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, computed, dtypes_of
+from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, bodies_of, call_on, captured_names, computed
 from kokoro_nb.inspection.value_types import Value, Values, refusing
 
 LARGEST = 2 * 2**30 - 1  # bytes of a protocol buffer
@@ -88,8 +88,7 @@ class OnnxFile:
 
     def call(self, node: OnnxNode, values: Values) -> tuple[OnnxCall, list[Value]]:
         """Return a node with the values that it reads."""
-        given = [values[name] if name else None for name in node.proto.input]
-        return OnnxCall(node.proto, self.opsets, dtypes_of(given), values), given
+        return call_on(node.proto, self.opsets, values)
 
     def evaluated(
         self, node: OnnxNode, values: Values, change: Callable[[Value], Value] = lambda value: value
@@ -111,32 +110,23 @@ def initialisers(graph: Any) -> dict[str, Any]:
     return found | {sparse.values.name: sparse for sparse in graph.sparse_initializer}
 
 
-class TensorArrays(Mapping[str, np.ndarray]):
+class TensorArrays(UserDict[str, Any]):
     """Tensors of a file as arrays by name; large ones are made anew each time, so that they are not held twice."""
 
     def __init__(self, tensors: Mapping[str, Any]) -> None:
-        self._tensors = dict(tensors)
+        super().__init__(tensors)
         self._small: dict[str, np.ndarray] = {}
 
-    def __getitem__(self, name: str) -> np.ndarray:
-        found = self._small.get(name)
+    def __getitem__(self, key: str) -> np.ndarray:
+        found = self._small.get(key)
         if found is None:
             from onnx import numpy_helper
 
-            tensor = self._tensors[name]
+            tensor = self.data[key]
             found = _dense(tensor) if hasattr(tensor, "values") else numpy_helper.to_array(tensor)
             if found.nbytes <= SMALL:
-                self._small[name] = found
+                self._small[key] = found
         return found
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tensors)
-
-    def __len__(self) -> int:
-        return len(self._tensors)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._tensors
 
 
 def _dense(sparse: Any) -> np.ndarray:
@@ -174,10 +164,8 @@ def read_onnx(path: str | Path) -> OnnxFile:
         other = "a program of ExecuTorch (.pte)"
     if other:
         raise InputError(f"{path} is {other}, no ONNX file.")
-    try:
+    with refusing(f"{path} is no ONNX file, or it is cut off or damaged.", kinds=(DecodeError, ValueError)):
         model = onnx.ModelProto.FromString(data)
-    except (DecodeError, ValueError) as error:
-        raise InputError(f"{path} is no ONNX file, or it is cut off or damaged.") from error
     del data  # weights may be most of the memory, and stand in the model once more
     if not model.graph.node or not model.opset_import:
         raise InputError(f"{path} holds no graph of ONNX: {len(model.graph.node)} nodes.")
@@ -227,12 +215,8 @@ def _load_external(model: Any, path: Path) -> None:
             total += len(tensor.raw_data)
             if total > HEAVIEST:
                 raise InputError(f"{path} has more than {HEAVIEST:,} bytes of weights.")
-        try:
+        with refusing(f"{path}: the tensor '{tensor.name}' does not hold what its type and shape say."):
             numpy_helper.to_array(tensor)
-        except Exception as error:  # of any type, by what is damaged
-            raise InputError(
-                f"{path}: the tensor '{tensor.name}' does not hold what its type and shape say."
-            ) from error
 
 
 def _check(model: Any, path: Path) -> None:
@@ -270,8 +254,7 @@ def in_order(graph: Any, path: Path) -> bool:
     made = {name: k for k, node in enumerate(graph.node) for name in node.output if name}
     needs = {}
     for k, node in enumerate(graph.node):
-        inner = {name for body in bodies_of(node) for name in captured_names(body)}
-        needs[k] = {made[name] for name in (*node.input, *inner) if name in made}
+        needs[k] = {made[name] for name in (*node.input, *captured_names(node)) if name in made}
     if all(other < k for k, others in needs.items() for other in others):
         return False
     try:

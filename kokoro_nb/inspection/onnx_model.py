@@ -14,8 +14,8 @@ import numpy as np
 from kokoro_nb.backends.artefacts import give_back_memory
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.semantics.control_flow import bodies_of, captured_names
-from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values
+from kokoro_nb.inspection.semantics.onnx_call import bodies_of, captured_names
+from kokoro_nb.inspection.value_types import Arrays, NodeIdentity, Tell, Value, Values, refusing
 
 RANDOM = frozenset(
     {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
@@ -26,15 +26,11 @@ BOOLEAN = 9  # of onnx.TensorProto.DataType
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class OnnxNode:
-    """One node of the outer graph.
+class OnnxNode(NodeIdentity):
+    """One node of the outer graph; its operator has its domain if that is not the standard one.
 
     Attributes
     ----------
-    index : int
-        Its place in the order of execution.
-    key : str
-        Its id in Model Explorer: its name, with a number behind it if it is not the first of that name.
     proto : onnx.NodeProto
         The node.
     reads : tuple of str
@@ -43,17 +39,9 @@ class OnnxNode:
         Whether what it gives is drawn.
     """
 
-    index: int
-    key: str
     proto: Any
     reads: tuple[str, ...]
     is_random: bool = False
-
-    @property
-    def operator(self) -> str:
-        """The operator, with its domain if that is not the standard one."""
-        domain = self.proto.domain
-        return f"{domain}.{self.proto.op_type}" if domain not in ("", "ai.onnx") else self.proto.op_type
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -62,7 +50,10 @@ class OnnxNode:
 
 
 def nodes_of(graph: Any) -> tuple[OnnxNode, ...]:
-    """Return the nodes of an ``onnx.GraphProto``, each with the id that Model Explorer's ONNX adapter gives it."""
+    """Return the nodes of an ``onnx.GraphProto``, each with the id that Model Explorer's ONNX adapter gives it.
+
+    That is its name, with a number behind it if it is not the first of that name.
+    """
     from onnx import numpy_helper
 
     found, seen = [], Counter[str]()
@@ -73,10 +64,10 @@ def nodes_of(graph: Any) -> tuple[OnnxNode, ...]:
         name = node.name or "node"
         key = name if not seen[name] else f"{name}_{seen[name]}"
         seen[name] += 1
-        inner = {each for body in bodies_of(node) for each in captured_names(body)}
-        reads = tuple(dict.fromkeys([*(each for each in node.input if each), *sorted(inner)]))
+        reads = tuple(dict.fromkeys([*filter(None, node.input), *sorted(captured_names(node))]))
         drawn = node.op_type in RANDOM or (node.op_type == "Dropout" and bool(true & {*node.input[2:]}))
-        found.append(OnnxNode(index, key, node, reads, drawn and node.domain in ("", "ai.onnx")))
+        domain = "" if node.domain in ("", "ai.onnx") else f"{node.domain}."
+        found.append(OnnxNode(index, key, f"{domain}{node.op_type}", node, reads, drawn and not domain))
     return tuple(found)
 
 
@@ -171,11 +162,8 @@ def session_of(model: Any, optimised: bool = False, threads: int = 1, written: s
         options.optimized_model_filepath = written
         levels = onnxruntime.GraphOptimizationLevel
         options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimised else levels.ORT_DISABLE_ALL
-        try:
-            with _source(model) as source:
-                return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # its exceptions share no class
-            raise InputError(f"ONNX Runtime does not load it: {brief(error)}") from error
+        with refusing("ONNX Runtime does not load it: {}", brief), _source(model) as source:
+            return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
 
 
 def run_session(session: Any, inputs: Arrays) -> dict[str, Value]:
@@ -189,12 +177,14 @@ def run_session(session: Any, inputs: Arrays) -> dict[str, Value]:
     wanted = [output.name for output in session.get_outputs()]
     fed = {one.name: inputs[one.name] for one in session.get_inputs() if one.name in inputs}
     short = any(one.type == BFLOAT16 for one in (*session.get_inputs(), *session.get_outputs()))
-    with quietly():
-        try:
-            results = _run_short(session, wanted, fed) if short else session.run(wanted, fed)
-            return dict(zip(wanted, results, strict=True))
-        except Exception as error:
-            raise InputError(f"ONNX Runtime stops: {brief(error)}") from error
+    with quietly(), refusing("ONNX Runtime stops: {}", brief):
+        results = _run_short(session, wanted, fed) if short else session.run(wanted, fed)
+        return dict(zip(wanted, results, strict=True))
+
+
+def run_once(model: Any, inputs: Arrays, values: Iterable[str] | None = None, threads: int = 1) -> dict[str, Value]:
+    """Return the outputs of a model, or `values` in their place, of one run without optimisation."""
+    return run_session(session_of(model if values is None else tapped(model, values), threads=threads), inputs)
 
 
 def _run_short(session: Any, wanted: list[str], fed: Arrays) -> list[Value]:

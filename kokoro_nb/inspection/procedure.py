@@ -218,17 +218,18 @@ def diagnose(
         if not remedies or not found.culprits:
             return found
         found = replace(found, remedies=(in_its_place(EXPORTED_ANEW, runtime, candidate, inputs, found.output),))
-        return _cured_as_well(found, runtime, candidate, inputs, folder)
+        return _cured_as_well(found, subject)
     if pair is not None:
-        healthy, given = exported_reference(*pair), pair[1]
-        culprit, output = parting(healthy, given, candidate, inputs, runtime.name)
+        healthy = exported_reference(*pair)
+        original = Subject(runtime, healthy, healthy, pair[1], folder)
+        culprit, output = parting(healthy, pair[1], candidate, inputs, runtime.name)
         # what rounding costs matters where it is more than what the rewriting does
         bearable = limit if limit is not None or output.verdict == "pass" else output.of_peak
         found = _examined(replace(subject, limit=bearable), reference, method, precision, remedies)
         right = found.output is not None and found.output.verdict == "pass"
         if found.verdict != "fail" or (right and culprit is not None):
-            found = _rewritten(found, culprit, output, runtime, healthy, given)
-            return _cured_as_well(found, runtime, healthy, given, folder) if remedies else found
+            found = _rewritten(found, culprit, output, original)
+            return _cured_as_well(found, original) if remedies else found
     found = _examined(subject, reference, method, precision, remedies)
     right = not found.culprits and (found.output is None or found.output.verdict == "pass")
     if not remedies or right or found.failure is not None:
@@ -239,14 +240,12 @@ def diagnose(
     return found if found.output is None else found.try_remedies()
 
 
-def _cured_as_well(
-    found: Diagnosis, runtime: Backend, program: Exported, inputs: Arrays, folder: str | Path | None
-) -> Diagnosis:
+def _cured_as_well(found: Diagnosis, end: Subject) -> Diagnosis:
     """Return the diagnosis with what cures the program that its one remedy ends at, where that is sick itself."""
     if [one.verdict for one in found.remedies] != ["fail"]:
         return found
     (first,), further = found.remedies, list(found.remedies)
-    for one in diagnose(program, inputs, runtime, folder=folder, remedies=True).remedies:
+    for one in diagnose(end.candidate, end.inputs, end.runtime, folder=end.folder, remedies=True).remedies:
         name, statement = f"{first.name}, {one.name}", f"{first.statement} {one.statement}"
         further.append(replace(one, name=name, statement=statement, error_before=first.error_before))
     return replace(found, remedies=tuple(further))
@@ -281,9 +280,7 @@ def _examined(subject: Subject, reference: Any, method: Method, precision: Preci
     return traced
 
 
-def _rewritten(
-    alone: Diagnosis, culprit: Culprit | None, output: OutputError, runtime: Backend, healthy: Exported, given: Arrays
-) -> Diagnosis:
+def _rewritten(alone: Diagnosis, culprit: Culprit | None, output: OutputError, original: Subject) -> Diagnosis:
     """Return the diagnosis of a program beside what it was rewritten from, which it is further from than the runtime.
 
     What is wrong on the runtime itself comes after where the two part; its effect on the output is that on an output
@@ -294,11 +291,11 @@ def _rewritten(
     others = tuple(replace(one, effect=None, alone=None) for one in alone.culprits)
     names = ", ".join(one.tap.name for one in others if one.tap is not None)
     why = (
-        f"the errors of {names} on {runtime.name} do less to the output than the change of the program"
+        f"the errors of {names} on {original.runtime.name} do less to the output than the change of the program"
         if others
         else "every operator of the export that was judged is right by itself, and the output is not the reference's"
     )
-    cure = in_its_place(AS_THE_REFERENCE, runtime, healthy, given, output)
+    cure = in_its_place(AS_THE_REFERENCE, original.runtime, original.candidate, original.inputs, output)
     changed = replace(alone, method="comparison", why=why, output=output, remedies=(cure,))
     if culprit is None:
         statement = f"The program and its reference part, and at which operator is not seen: {output}."

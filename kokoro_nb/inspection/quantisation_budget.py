@@ -16,7 +16,7 @@ from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_model import OnnxNode, last_readers
 from kokoro_nb.inspection.semantics import quantised
 from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, computed, widened
-from kokoro_nb.inspection.value_types import Value, Values
+from kokoro_nb.inspection.value_types import NodeIdentity, Value, Values
 from kokoro_nb.markup import number
 
 PRODUCTS = ("Conv", "ConvTranspose", "MatMul", "Gemm")
@@ -49,15 +49,11 @@ class QuantisedValue:
 
 
 @dataclass(frozen=True)
-class LayerBudget:
+class LayerBudget(NodeIdentity):
     """The noise of one layer, as powers (mean squares) of its output.
 
     Attributes
     ----------
-    index : int
-        Its place in the order of execution.
-    key, operator : str
-        Its id in Model Explorer and its operator.
     form : str
         ``QDQ``, ``QOperator``, ``dynamic`` or ``weights only``.
     signal : float
@@ -69,9 +65,6 @@ class LayerBudget:
         input that is the result of another layer the rounding is counted there.
     """
 
-    index: int
-    key: str
-    operator: str
     form: str
     signal: float
     weights: float
@@ -130,7 +123,7 @@ class QuantisationBudget:
         cut = [one for one in self.values if one.clipped > 0.001]
         found = [
             f"{len(self.layers)} layers are quantised ({', '.join(sorted({one.form for one in self.layers}))}); the "
-            f"noisiest is {worst.key} ({worst.operator}), {level}, of which {share:.0%} is of its weights."
+            f"noisiest is {worst}, {level}, of which {share:.0%} is of its weights."
         ]
         if cut:
             most = cut[int(np.argmax([one.clipped for one in cut]))]

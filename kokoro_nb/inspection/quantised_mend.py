@@ -25,7 +25,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.file_run import FileRun
 from kokoro_nb.inspection.mended_file import Measured, MendedFile, lowest_level, mended_file
 from kokoro_nb.inspection.onnx_file import OnnxFile
-from kokoro_nb.inspection.onnx_model import OnnxNode, copied, nodes_of, put, run_session, session_of
+from kokoro_nb.inspection.onnx_model import OnnxNode, copied, nodes_of, put, run_once
 from kokoro_nb.inspection.quantisation_budget import IntegerLayers, QuantisationBudget
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, computed, widened
 from kokoro_nb.inspection.value_types import Tell
@@ -58,10 +58,10 @@ def quantised_mend(seen: FileRun, path: str | Path, limit: float | None = None, 
         raise InputError(f"{seen.file.path} rounds no activations to integers, so that no layer goes back to float.")
 
     made = partial(unrounded, seen.file, seen.budget)
-    right = run_session(session_of(made(every)), seen.inputs)
+    right = run_once(made(every), seen.inputs)
 
     def level(model: Any) -> float:
-        return lowest_level(run_session(session_of(model), seen.inputs), right)
+        return lowest_level(run_once(model, seen.inputs), right)
 
     weights = level(_with_drawn_weights(made(every)))
     if limit is None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,31 @@ Several = Sequence[Value]
 Tell = Callable[[str], object]  # is given a line on how far it is
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class NodeIdentity:
+    """Which node something is said of; printed, it is what the node is called in a sentence.
+
+    Attributes
+    ----------
+    index : int
+        Its place in the order of execution.
+    key : str
+        Its id in Model Explorer.
+    operator : str
+        Its operator, as the format calls it.
+    """
+
+    index: int
+    key: str
+    operator: str
+
+    def __str__(self) -> str:
+        return f"{self.key} ({self.operator})"
+
+
 @contextmanager
-def refusing(sentence: str, say: Callable[[Exception], str] = one_line) -> Iterator[None]:
-    """Make an `InputError` with this sentence of anything that another package raises, which is of any type.
+def refusing(sentence: str, say: Callable[[Exception], str] = one_line, kinds: Any = Exception) -> Iterator[None]:
+    """Make an `InputError` with this sentence of what another package raises: of any type, or of `kinds`.
 
     In place of ``{}`` stands the error in the words of `say`; an `InputError` is raised as it is.
     """
@@ -27,5 +50,5 @@ def refusing(sentence: str, say: Callable[[Exception], str] = one_line) -> Itera
         yield
     except InputError:
         raise
-    except Exception as error:
+    except kinds as error:
         raise InputError(sentence.replace("{}", say(error))) from error

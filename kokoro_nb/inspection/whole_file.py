@@ -9,21 +9,13 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.errors import InputError
+from kokoro_nb.inspection import onnx_model
 from kokoro_nb.inspection.file_run import AGAIN, HEAVY, THREADS, FileRun
 from kokoro_nb.inspection.float16_foresight import BITS, LARGEST, LOST, MEANS, HalfPrecisionNode, most_noise
 from kokoro_nb.inspection.judged_run import Blame, InspectionFinding
 from kokoro_nb.inspection.node_judgement import NodeJudgement, has_halves, is_finite, relative_noise
 from kokoro_nb.inspection.onnx_file import OnnxFile, TensorArrays, initialisers
-from kokoro_nb.inspection.onnx_model import (
-    WAYS,
-    OnnxNode,
-    draws_inside,
-    nodes_of,
-    optimised,
-    run_session,
-    session_of,
-    tapped,
-)
+from kokoro_nb.inspection.onnx_model import OnnxNode, draws_inside, nodes_of, run_once
 from kokoro_nb.inspection.quantisation_budget import decibels
 from kokoro_nb.inspection.value_types import Arrays
 from kokoro_nb.locate.rounding_bound import is_float
@@ -106,7 +98,7 @@ def summaries(seen: FileRun) -> Iterator[OutputSummary]:
         if not isinstance(value, np.ndarray) or not (is_float(value.dtype) or value.dtype.kind in "iub"):
             continue
         true = None if seen.true.get(name) is None else np.asarray(seen.true[name])
-        others = [seen.others[way] for way in WAYS]
+        others = [seen.others[way] for way in onnx_model.WAYS]
         optimised, threads = (None if isinstance(x, str) else relative_difference(x[name], value) for x in others)
         again = np.asarray(seen.others["again"][name]).tobytes() == value.tobytes()
         yield OutputSummary.of(name, value, true, optimised=optimised, threads=threads, again=again)
@@ -176,7 +168,7 @@ def _unread_frames(seen: FileRun) -> Iterator[tuple[InspectionFinding, bool]]:
     sized = {name for axes in places.values() for name in axes}
     if not places or any(one.dtype.kind in "iu" for name, one in seen.inputs.items() if name not in sized):
         return
-    session = session_of(seen.file.model)
+    session = onnx_model.session_of(seen.file.model)
     for symbol, axes in places.items():
         name, axis = next(iter(axes.items()))
         length = seen.inputs[name].shape[axis]
@@ -200,7 +192,7 @@ def _unread_frames(seen: FileRun) -> Iterator[tuple[InspectionFinding, bool]]:
 def _read_until(session: Any, inputs: Arrays, axes: Mapping[str, int], times: int) -> int:
     """Return the least place of repeated inputs from which on other values change no output; their length if none."""
     repeated = {name: np.concatenate([inputs[name]] * times, axis) for name, axis in axes.items()}
-    right = run_session(session, {**inputs, **repeated})
+    right = onnx_model.run_session(session, {**inputs, **repeated})
     length = next(repeated[name].shape[axis] for name, axis in axes.items())
 
     def same(start: int) -> bool:
@@ -209,7 +201,7 @@ def _read_until(session: Any, inputs: Arrays, axes: Mapping[str, int], times: in
             value = np.moveaxis(repeated[name].copy(), axis, 0)
             value[start:] = 1 - value[start:] if value.dtype.kind == "f" else value[0]
             changed[name] = np.ascontiguousarray(np.moveaxis(value, 0, axis))
-        given = run_session(session, changed)
+        given = onnx_model.run_session(session, changed)
         return all(np.array_equal(np.asarray(given[name]), np.asarray(one)) for name, one in right.items())
 
     if not same(length - 1):
@@ -222,7 +214,7 @@ def _at(node: OnnxNode | None, kind: str, statement: str, proof: str) -> Inspect
     if node is None:
         return InspectionFinding(kind, "runtime", statement, proof=(proof,))
     drawn = draws_inside(node.proto)
-    words = f"{statement[:-1]}; the first value that differs is that of {node.key} ({node.operator})."
+    words = f"{statement[:-1]}; the first value that differs is that of {node}."
     blame: Blame = "file" if drawn else "runtime"
     proofs = (proof, "Its body draws at random.") if drawn else (proof,)
     return InspectionFinding(kind, blame, words, node.key, node.operator, proof=proofs)
@@ -230,10 +222,10 @@ def _at(node: OnnxNode | None, kind: str, statement: str, proof: str) -> Inspect
 
 def _first_optimised(seen: FileRun) -> OnnxNode | None:
     """Return the first node whose result the optimised graph still has, and has otherwise."""
-    model = optimised(seen.file.model)
+    model = onnx_model.optimised(seen.file.model)
     made = {name for node in model.graph.node for name in node.output}
     names = [name for node in seen.nodes for name in node.outputs if name in made]
-    given, right = (run_session(session_of(tapped(one, names)), seen.inputs) for one in (model, seen.file.model))
+    given, right = (run_once(one, seen.inputs, names) for one in (model, seen.file.model))
     apart = {name: relative_difference(np.asarray(given[name]), np.asarray(right[name])) for name in names}
     return next((one for one in seen.nodes if any(apart.get(name, 0.0) > TIMES * FLOOR for name in one.outputs)), None)
 
@@ -293,7 +285,7 @@ def half_precision_findings(seen: FileRun, nodes: Sequence[HalfPrecisionNode]) -
     """
     for one in nodes:
         if one.operator in MEANS and one.headroom >= 0 and not one.inside >= 0:
-            words = f"The sum inside of {one.key} ({one.operator}) is {number(LARGEST / 2**one.inside)}"
+            words = f"The sum inside of {one} is {number(LARGEST / 2**one.inside)}"
             statement = (
                 f"{words}, beyond {number(LARGEST)}, the largest float16: infinite where it is added in float16."
             )
@@ -309,7 +301,7 @@ def half_precision_findings(seen: FileRun, nodes: Sequence[HalfPrecisionNode]) -
     given = f", which {', '.join(givers)} gives" if givers else ""
     level, limit = (number(-20 * np.log10(noise)) for noise in (ends[shown], LOST))
     statement = (
-        f"{lossy.key} ({lossy.operator}) loses {lossy.noise:.2%} of its result to the rounding of its input to float16"
+        f"{lossy} loses {lossy.noise:.2%} of its result to the rounding of its input to float16"
         f"{given}: where each node rounds to the file's types, the output '{shown}' is {level} dB above its error "
         f"(limit {limit} dB)."
     )

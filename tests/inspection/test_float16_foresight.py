@@ -9,7 +9,7 @@ import kokoro_nb as nb
 from kokoro_nb.inspection.float16_foresight import float16_foresight, foreseen, in_danger
 from kokoro_nb.inspection.node_judgement import relative_noise
 from kokoro_nb.inspection.onnx_file import read_onnx
-from kokoro_nb.inspection.onnx_model import run_session, session_of
+from kokoro_nb.inspection.onnx_model import run_once
 
 
 def test_the_running_phase_comes_out_by_itself(source):
@@ -36,7 +36,7 @@ def test_what_is_foreseen_is_what_float16_gives(save, node):
     x = random.standard_normal((40, 32)).astype(np.float32)
     single, half = read_onnx(write("float32")), read_onnx(write("float16"))
     right = np.tanh(x.astype(np.float64) @ weights.astype(np.float32))
-    given = run_session(session_of(half.model), {"x": x.astype(np.float16)})["y"]
+    given = run_once(half.model, {"x": x.astype(np.float16)})["y"]
     foreseen_noise = float16_foresight(single, {"x": x})[-1].noise
     assert relative_noise(given.astype(np.float64), right) == pytest.approx(foreseen_noise, rel=0.1)
 

@@ -9,7 +9,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.file_run import examined
 from kokoro_nb.inspection.mended_file import converted, float16_mend
 from kokoro_nb.inspection.onnx_file import read_onnx
-from kokoro_nb.inspection.onnx_model import run_session, session_of
+from kokoro_nb.inspection.onnx_model import run_once
 from kokoro_nb.inspection.whole_file import signal_to_noise
 
 SAMPLES = 2400
@@ -41,8 +41,8 @@ def test_the_running_phase_stays_float32_by_itself(voiced, pitch, tmp_path):
     assert not {"/conv", "/tanh", "/channel"} & set(found.kept)
     assert all(level < 30 for level in found.withdrawn.values())
     mended = onnx.load(tmp_path / "mended.onnx")
-    right = run_session(session_of(file.model), pitch)["y"]
-    assert signal_to_noise(run_session(session_of(mended), pitch)["y"], right) >= 30
+    right = run_once(file.model, pitch)["y"]
+    assert signal_to_noise(run_once(mended, pitch)["y"], right) >= 30
     kept = {one.split("#")[0] for one in (node.name for node in mended.graph.node) if "#" in one}
     assert "/conv" in kept  # it is still there, in float16
     weights = {one.name: one.data_type for one in mended.graph.initializer}

@@ -8,7 +8,7 @@ from onnx import helper
 import kokoro_nb as nb
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.node_judgement import judged_outputs
-from kokoro_nb.inspection.onnx_model import run_session, session_of, typed_inputs
+from kokoro_nb.inspection.onnx_model import run_once, typed_inputs
 from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, dtypes_of
 from tests.inspection.node_tests import cases_of, module_names
 
@@ -66,7 +66,7 @@ def _run(node, opsets, values):
     model = helper.make_model(
         helper.make_graph([node], "g", typed_inputs(named), outputs), opset_imports=imports, ir_version=10
     )
-    return run_session(session_of(model), named)
+    return run_once(model, named)
 
 
 def test_no_alarm_is_raised_on_what_a_runtime_does_right():

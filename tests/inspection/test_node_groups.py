@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from kokoro_nb.inspection import file_run, onnx_model
+from kokoro_nb.inspection import onnx_model
 from kokoro_nb.inspection.file_run import FIRST, NodeGroups
 from kokoro_nb.inspection.onnx_file import read_onnx
 from kokoro_nb.inspection.onnx_model import nodes_of
@@ -24,7 +24,7 @@ def test_floats_of_16_bits_are_read_from_the_run_that_gives_the_results(save, mo
         run = next(runs)
         return {one.name: np.full(2, run, np.float16) for one in session.get_outputs()}
 
-    monkeypatch.setattr(file_run, "run_session", of_whole)
+    monkeypatch.setattr(onnx_model, "run_session", of_whole)
     groups = NodeGroups(file, nodes_of(file.model.graph), {"x": np.ones(2, np.float32)})
     later = list(groups)[1:]
     assert later, "there is one group alone"
@@ -36,7 +36,7 @@ def test_floats_of_16_bits_are_read_from_the_run_that_gives_the_results(save, mo
 def test_a_difference_on_two_threads_beyond_rounding_is_named_where_it_begins(save, node, monkeypatch, factor, named):
     nodes = [node("Neg", ["x"], ["a"], name="/neg"), node("Exp", ["a"], ["y"], name="/exp")]
     file = read_onnx(save(nodes, {"x": [8]}, ["y"]))
-    real, sessions = file_run.session_of, []
+    real, real_run, sessions = onnx_model.session_of, onnx_model.run_session, []
 
     def opened(model, threads=1):
         sessions.append((real(model), threads))
@@ -44,11 +44,11 @@ def test_a_difference_on_two_threads_beyond_rounding_is_named_where_it_begins(sa
 
     def run(session, inputs):
         threads = next(count for one, count in sessions if one is session)
-        results = onnx_model.run_session(session, inputs)
+        results = real_run(session, inputs)
         return {name: value * np.float32(factor) for name, value in results.items()} if threads == 2 else results
 
-    monkeypatch.setattr(file_run, "session_of", opened)
-    monkeypatch.setattr(file_run, "run_session", run)
-    groups = file_run.NodeGroups(file, nodes_of(file.model.graph), {"x": np.ones(8, np.float32)})
+    monkeypatch.setattr(onnx_model, "session_of", opened)
+    monkeypatch.setattr(onnx_model, "run_session", run)
+    groups = NodeGroups(file, nodes_of(file.model.graph), {"x": np.ones(8, np.float32)})
     assert [len(group) for group, _ in groups] == [2]
     assert [f"{node.key} ({node.operator})" for node in groups.unlike] == named

@@ -9,7 +9,7 @@ import torch
 import kokoro_nb as nb
 from kokoro_nb.inspection.file_run import examined
 from kokoro_nb.inspection.onnx_file import read_onnx
-from kokoro_nb.inspection.onnx_model import run_session, session_of, tapped
+from kokoro_nb.inspection.onnx_model import run_once
 from tests.inspection import quantised_files as files
 
 
@@ -23,7 +23,7 @@ def _true_noise(path, inputs, budget):
     file = read_onnx(path)
     graph = file.model.graph
     names = [name for node in graph.node for name in node.output]
-    values = {**inputs, **file.constants, **run_session(session_of(tapped(file.model, names)), inputs)}
+    values = {**inputs, **file.constants, **run_once(file.model, inputs, names)}
     made = {name: node for node in graph.node for name in node.output}
     readers = {}
     for node in graph.node:

@@ -187,9 +187,8 @@ class MilFile(CapturedProgram):
             constants = tuple(each for each in held.values() if whole or each[1].dtype.kind == "f")
             texts = {key: array.tolist() for key, (_, array) in held.items() if array.dtype.kind in "ibU"}
             nodes.append(ComparedNode(index, one.name, one.op, reads, (one.name,), constants, texts))
-        names, ends = (spec.name for spec in self.facts.inputs), self.facts.outputs.values()
-        compute, drawing = partial(self._run, self._double), next(iter(self._plain.unseeded), "")
-        return ComparedProgram(self.path.name, tuple(names), tuple(ends), tuple(nodes), compute, drawing)
+        about = self.inputs, tuple(self.facts.outputs.values()), tuple(nodes), partial(self._run, self._double)
+        return ComparedProgram(self.path.name, *about, next(iter(self._plain.unseeded), ""))
 
 
 def _given(operation: Any, inputs: Given, captured: Given) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from kokoro_nb.inspection.value_types import Array, Arrays, refusing
 from kokoro_nb.traces.trace import CONSTANT, INPUT, Given, Hook
 
 LARGEST = 4 * 2**30  # bytes of a file
+MISSING = (IndexError, KeyError, TypeError, AttributeError)  # what is raised of a value that is not there
 HALVES = (
     "ExecuTorch's event tracer cannot show a program with float16 values: its instructions were computed by "
     "PyTorch in the file's own types, and the outputs alone are ExecuTorch's."
@@ -78,10 +79,8 @@ class PteFile(PteInstructions, CapturedProgram):
         entries = () if held is None else held.pte_data.items()
         named = {name: bytes(held.buffers[one.buffer_index]) for name, one in entries}  # type: ignore[union-attr]
         found = cls(program, named, path)
-        try:
+        with refusing(f"{path} is damaged: its instructions name values that it does not have.", kinds=MISSING):
             _ = found.facts, found.compared()
-        except (IndexError, KeyError, TypeError, AttributeError) as error:
-            raise InputError(f"{path} is damaged: its instructions name values that it does not have.") from error
         return found
 
     @cached_property
@@ -221,9 +220,8 @@ class PteFile(PteInstructions, CapturedProgram):
         for step in self.steps:
             inside = isinstance(step.operator, XnnDelegate)
             nodes += (self._inside if inside else self._nodes)(step, len(nodes))
-        names = tuple(spec.name for spec in self.facts.inputs)
         ends = (*self.facts.outputs.values(), *filter(None, map(self.last, sorted(self.states))))
-        return ComparedProgram(self.path.name, names, ends, tuple(nodes), self._compute)
+        return ComparedProgram(self.path.name, self.inputs, ends, tuple(nodes), self._compute)
 
     def _compute(self, inputs: Arrays, observe: Observe) -> None:
         """Compute it in float64; each value inside of a delegate is observed as well."""

@@ -14,6 +14,7 @@ from kokoro_nb.backends.executorch.tracing import DTYPES as TRACED
 from kokoro_nb.backends.exported import tensors_in
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.formats.xnnpack_graph import XnnDelegate
+from kokoro_nb.inspection.value_types import refusing
 from kokoro_nb.torch_private import schema
 from kokoro_nb.traces.trace import CONSTANT, INPUT, Operator
 
@@ -48,10 +49,8 @@ class FunctionalOperator:
             self._schema, self._outs = SimpleNamespace(arguments=known), []
             return
         namespace, _, plain = stem.partition("::")
-        try:
+        with refusing(f"the operator {name} is not known here", kinds=AttributeError):
             self._function = getattr(getattr(getattr(torch.ops, namespace), plain), overload or "default")
-        except AttributeError as error:
-            raise InputError(f"the operator {name} is not known here") from error
         arguments = schema(self._function).arguments
         self._schema = SimpleNamespace(arguments=[one for one in arguments if not one.is_out])
         self._outs = [one for one in arguments if one.is_out]

@@ -28,14 +28,6 @@ Compute = Callable[[SimpleNamespace, Given], Any]
 TRANSPOSED, KEPT = (2, 1), 64  # flags: which factors are transposed; whether axes of one element stay
 
 
-def _image(x: Any) -> Any:
-    return x.permute(0, 3, 1, 2)
-
-
-def _back(x: Any) -> Any:
-    return x.permute(0, 2, 3, 1)
-
-
 def _pair(table: SimpleNamespace, name: str) -> tuple[int, int]:
     return getattr(table, f"{name}_height"), getattr(table, f"{name}_width")
 
@@ -51,7 +43,7 @@ def _convolution(weight: Any, table: SimpleNamespace, given: Given, transposed: 
     x, _, bias = given
     more = _pair(table, "adjustment") if transposed else (0, 0)
     about = _pair(table, "subsampling"), _padding(table), _pair(table, "dilation"), transposed, more, table.groups
-    return _back(torch.convolution(_image(x), weight, bias, *about))
+    return torch.convolution(x.movedim(-1, 1), weight, bias, *about).movedim(1, -1)
 
 
 def _transposed(table: SimpleNamespace, given: Given) -> Any:
@@ -75,7 +67,7 @@ def _padded(table: SimpleNamespace, given: Given) -> Any:
 
 def _pooled(function: Callable[..., Any], table: SimpleNamespace, given: Given, **options: Any) -> Any:
     size, steps = _pair(table, "pooling"), _pair(table, "stride")
-    return _back(function(_image(given[0]), size, steps, _padding(table), **options))
+    return function(given[0].movedim(-1, 1), size, steps, _padding(table), **options).movedim(1, -1)
 
 
 def _plain(function: Callable[..., Any]) -> Compute:
@@ -95,7 +87,7 @@ _PLAIN: dict[str, Any] = {
     **{"Hardswish": F.hardswish, "Gelu": F.gelu},
 }
 KINDS: dict[str, Compute] = {
-    "XNNConv2d": lambda table, given: _convolution(_image(given[1]), table, given),
+    "XNNConv2d": lambda table, given: _convolution(given[1].movedim(-1, 1), table, given),
     "XNNDepthwiseConv2d": lambda table, given: _convolution(given[1].permute(3, 0, 1, 2), table, given),
     "XNNConvTranspose2d": _transposed,
     "XNNFullyConnected": lambda table, given: F.linear(given[0], _turned(table, given[1], TRANSPOSED[1]), given[2]),

@@ -1,4 +1,4 @@
-"""One ONNX operator with its attributes, and the register of what operators mean in float64."""
+"""One ONNX operator with its attributes and bodies, and the register of what operators mean in float64."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -13,6 +13,7 @@ from kokoro_nb.inspection.value_types import Array, Several, Value, Values
 SEEN_IN = {"onnx": ("1.17", "1.23")}  # the reference's rounding to small types, which is not documented
 
 MICROSOFT = "com.microsoft"
+LONGEST = 100_000  # passes of a loop after which it is taken for endless
 Meaning = Callable[..., Any]
 MEANINGS: dict[tuple[str, str], Meaning] = {}
 
@@ -112,6 +113,12 @@ def dtypes_of(values: Several) -> tuple[np.dtype | None, ...]:
     return tuple(value.dtype if isinstance(value, np.ndarray | np.generic) else None for value in values)
 
 
+def call_on(node: Any, opsets: dict[str, int], values: Values) -> tuple[OnnxCall, list[Value]]:
+    """Return an ``onnx.NodeProto`` as a call on some values, with those that it is given."""
+    given = [values[name] if name else None for name in node.input]
+    return OnnxCall(node, opsets, dtypes_of(given), values), given
+
+
 class NotDefined(Exception):
     """What a node means is not known here; the text says why."""
 
@@ -172,3 +179,92 @@ def stored_as(call: OnnxCall, x: Array, to: int) -> Array:
     """Return float32 values in a type of ONNX, given by its number, as the reference rounds and limits them."""
     cast = undocumented("onnx.reference.ops.op_cast", "cast_to", "No cast to such a type is judged", SEEN_IN)
     return cast(x, to, bool(call.get("saturate", 1)))
+
+
+def evaluated_body(call: OnnxCall, body: Any, inputs: Several) -> list[Value]:
+    """Compute a body in the types of what it is given.
+
+    Parameters
+    ----------
+    call : OnnxCall
+        The node that it belongs to, for the operators' versions and the values around it.
+    body : onnx.GraphProto
+        The body.
+    inputs : sequence of values
+        One for each input of the body.
+    """
+    from onnx import numpy_helper
+
+    values: dict[str, Value] = dict(call.outer)
+    values.update((tensor.name, numpy_helper.to_array(tensor)) for tensor in body.initializer)
+    values.update(zip((value.name for value in body.input), inputs, strict=True))
+    for node in body.node:
+        outputs = computed(*call_on(node, call.opsets, values))
+        values.update((name, value) for name, value in zip(node.output, outputs, strict=False) if name)
+    return [values[output.name] for output in body.output]
+
+
+def captured_names(node: Any) -> set[str]:
+    """Return the names that the bodies of a node read from around it."""
+    read: set[str] = set()
+    for body in bodies_of(node):
+        known = {value.name for value in (*body.input, *body.initializer)}
+        for inner in body.node:
+            read |= {*filter(None, inner.input), *captured_names(inner)} - known
+            known |= set(inner.output)
+        read |= {output.name for output in body.output} - known
+    return read
+
+
+def bodies_of(node: Any) -> list[Any]:
+    """Return the graphs among the attributes of a node."""
+    return [a.g for a in node.attribute if a.HasField("g")] + [g for a in node.attribute for g in a.graphs]
+
+
+@meaning("If")
+def _if(call: OnnxCall, condition: np.ndarray) -> tuple[Value, ...]:
+    chosen = call.get("then_branch" if bool(np.asarray(condition).reshape(())) else "else_branch")
+    return tuple(evaluated_body(call, chosen, []))
+
+
+@meaning("Loop")
+def _loop(call: OnnxCall, most: np.ndarray | None, condition: np.ndarray | None, *carried: Value) -> tuple[Value, ...]:
+    body = call.get("body")
+    limit = LONGEST if most is None else int(np.asarray(most).reshape(()))
+    going = True if condition is None else bool(np.asarray(condition).reshape(()))
+    state, rows = list(carried), []
+    count = 0
+    while going and count < limit:
+        if count >= LONGEST:
+            raise ValueError(f"a loop of more than {LONGEST} passes")
+        goes, *results = evaluated_body(call, body, [np.int64(count), np.asarray(going), *state])
+        going = bool(np.asarray(goes).reshape(()))
+        state, each = results[: len(carried)], results[len(carried) :]
+        rows.append(each)
+        count += 1
+    if rows:
+        return (*state, *(np.stack(column) for column in zip(*rows, strict=True)))
+    shapes = [output.type.tensor_type.shape for output in body.output[1 + len(carried) :]]  # it was not entered
+    return (*state, *(np.zeros((0, *(dim.dim_value for dim in shape.dim))) for shape in shapes))
+
+
+@meaning("Scan")
+def _scan(call: OnnxCall, *inputs: Value) -> tuple[Value, ...]:
+    if call.opset < 9:
+        raise ValueError("Scan of opset 8")
+    body, count = call.get("body"), call.get("num_scan_inputs")
+    state, scanned = list(inputs[: len(inputs) - count]), inputs[len(inputs) - count :]
+    collected = len(body.output) - len(state)
+    in_axes = call.get("scan_input_axes", [0] * count)
+    backwards = call.get("scan_input_directions", [0] * count)
+    along = zip(scanned, in_axes, backwards, strict=True)
+    rows = [np.moveaxis(np.asarray(x), axis, 0)[:: 1 - 2 * back] for x, axis, back in along]
+    steps: list[list[Value]] = []
+    for each in zip(*rows, strict=True):
+        results = evaluated_body(call, body, [*state, *each])
+        state = results[: len(state)]
+        steps.append(results[len(state) :])
+    ahead = call.get("scan_output_directions", [0] * collected)
+    out_axes = call.get("scan_output_axes", [0] * collected)
+    columns = zip(zip(*steps, strict=True), out_axes, ahead, strict=True)
+    return (*state, *(np.moveaxis(np.stack(one)[:: 1 - 2 * back], 0, axis) for one, axis, back in columns))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall, computed, dtypes_of, meaning, stored_as
+from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall, call_on, computed, meaning, stored_as
 from kokoro_nb.inspection.value_types import Array, Arrays, Input, Value
 
 RANGES = {f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (2, 4, 8, 16, 32)} | {
@@ -241,8 +241,7 @@ def _on_integers(call: OnnxCall, *inputs: Input, before: bool = False) -> Any:
     written = written_out(call, values)
     values.update(written.constants)
     for node in written.nodes:
-        given = [values[name] for name in node.input]
-        inner = OnnxCall(node, call.opsets, dtypes_of(given))
+        inner, given = call_on(node, call.opsets, values)
         if before and node.op_type == "QuantizeLinear":
             return quantised_before_rounding(inner, *given)
         values.update(zip(node.output, computed(inner, given), strict=True))

@@ -6,7 +6,7 @@ import pytest
 
 import kokoro_nb as nb
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.onnx_model import run_session, session_of
+from kokoro_nb.inspection.onnx_model import run_once
 from kokoro_nb.studies.inspect_file import added, converted_files, heard_decoder, heard_source
 
 FRAMES = 4
@@ -32,9 +32,9 @@ def test_the_files_are_what_the_converters_make_of_the_decoder(spoken, files):
     assert sorted(path.name for path in half.path.parent.iterdir()) == [
         *("decoder.onnx", "decoder_int8.onnx", "source.onnx", "source_float16.onnx")
     ]
-    (audio,) = run_session(session_of(onnx.load(eight.original)), eight.inputs).values()
+    (audio,) = run_once(onnx.load(eight.original), eight.inputs).values()
     assert audio.shape == (1, 600 * FRAMES)
-    (signal,) = run_session(session_of(onnx.load(half.original)), half.inputs).values()
+    (signal,) = run_once(onnx.load(half.original), half.inputs).values()
     assert signal.shape == (1, 600 * spoken[1].frames)
 
 
