@@ -5,7 +5,7 @@ what it computed before. Some replace a method of a class (see `rewrites`), some
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,7 +52,7 @@ class Patch:
     rewrites : tuple
         Class-level: (class, method name, function).
     install : callable or None
-        Model-level: changes the model and returns the function that undoes it.
+        Model-level: from a model to a context in which it is changed.
     acts_on : tuple of type
         Model-level: classes of the modules, or of the hooks on them, that it changes; not of their subclasses.
     cures : tuple of str
@@ -65,7 +65,7 @@ class Patch:
     tolerance: float = 0.0
     requires: tuple[str, ...] = ()
     rewrites: tuple[Rewrite, ...] = ()
-    install: Callable[[nn.Module], other_layers.Undo] | None = None
+    install: Callable[[nn.Module], AbstractContextManager[None]] | None = None
     acts_on: tuple[type, ...] = ()
     cures: tuple[str, ...] = ()
 
@@ -273,7 +273,7 @@ def patched(model: nn.Module, names: str | Sequence[str] = EXPORT_PATCHES) -> It
         for name in ordered:
             install = PATCHES[name].install
             if install is not None:
-                stack.callback(install(model))
+                stack.enter_context(install(model))
         stack.enter_context(class_patches(sorted({*active(), *(n for n in ordered if PATCHES[n].rewrites)})))
         yield model
 
