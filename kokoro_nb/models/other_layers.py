@@ -6,7 +6,7 @@ dimension a tensor is turned there and back, six times in a block. On planes a b
 it ends, as its norms, whose mean is over both axes of a plane, and its Snakes can be computed either way round.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -34,12 +34,12 @@ def _other_values(values: Sequence[tuple[nn.Module, str, Any]]) -> Iterator[None
             setattr(module, name, value)
 
 
-def other_classes(classes: Mapping[nn.Module, type[nn.Module]]) -> AbstractContextManager[None]:
-    """Make each module one of the class given for it inside; a copy that is made there stays one.
+def other_classes(modules: Iterable[nn.Module], classes: Mapping[type, type]) -> AbstractContextManager[None]:
+    """Make each module of one of these classes one of the other given for it inside; a copy made there stays one.
 
     It stays the same object, so that hooks on it stay too.
     """
-    return _other_values([(module, "__class__", other) for module, other in classes.items()])
+    return _other_values([(one, "__class__", classes[type(one)]) for one in modules if type(one) in classes])
 
 
 def modules_within(module: nn.Module) -> list[nn.Module]:
@@ -130,7 +130,7 @@ def _scaled(norm: Any, normed: Tensor) -> Tensor:
 def two_pass(model: nn.Module) -> AbstractContextManager[None]:
     """Write out the norms of `model`."""
     written_out = {nn.InstanceNorm1d: TwoPassInstanceNorm1d, nn.GroupNorm: TwoPassGroupNorm}
-    return other_classes({one: written_out[type(one)] for one in model.modules() if type(one) in written_out})
+    return other_classes(model.modules(), written_out)
 
 
 class PlaneConv1d(nn.Conv1d):
@@ -181,7 +181,7 @@ def on_planes(model: nn.Module) -> Iterator[None]:
             for name, alpha in module.named_parameters():
                 _give(module, {name: alpha.detach().unsqueeze(-1)})
     try:
-        with other_classes({one: _ON_PLANES[type(one)] for one in inside if type(one) in _ON_PLANES}):
+        with other_classes(inside, _ON_PLANES):
             yield
     finally:
         for module, parameters in before.items():

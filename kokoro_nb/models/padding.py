@@ -94,13 +94,12 @@ class Valid:
 
         return self._once("reversal", room, dtype, build)
 
-    def zeroed(self, x: Tensor, axis: int = -1) -> Tensor:
+    def zeroed(self, x: Tensor) -> Tensor:
         """Return `x`, of floats, with zeros behind its valid positions, whatever stood there, NaN and infinity too."""
         if self.length is None:
             return x
-        room = x.shape[axis]
-        shape = [room if d == axis % x.dim() else 1 for d in range(x.dim())]
-        hidden = torch.logical_not(self.inside(room)).reshape(shape)
+        room = x.shape[-1]
+        hidden = torch.logical_not(self.inside(room)).reshape([1] * (x.dim() - 1) + [room])
         return x.masked_fill(hidden, 0.0)  # coremltools has no where of one number
 
     def _once(self, kind: str, room: int, dtype: torch.dtype, build: Callable[[], Tensor]) -> Tensor:
@@ -141,7 +140,7 @@ def within(module: nn.Module, valid: Valid) -> Iterator[Valid]:
     token = _given.set(valid)
     layers = [layer for layer in modules_within(module) if isinstance(layer, tuple(_STOPPING))]
     try:
-        with other_classes({layer: _padded(type(layer)) for layer in layers}):
+        with other_classes(layers, {kind: _padded(kind) for kind in map(type, layers)}):
             yield valid
     finally:
         _given.reset(token)
@@ -232,7 +231,7 @@ def open_length(module: nn.Module, mask: Tensor | None = None) -> Iterator[None]
     """
     token = _valid.set(mask)
     try:
-        with other_classes({each: _OPEN[type(each)] for each in modules_within(module) if type(each) in _OPEN}):
+        with other_classes(modules_within(module), _OPEN):
             yield
     finally:
         _valid.reset(token)

@@ -15,7 +15,7 @@ from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.eager import Eager
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.pocket.generation import Host, Speech, Steps, Utterance, Values, Watch, embed, speak
+from kokoro_nb.models.pocket.generation import Host, Speech, Steps, Utterance, Values, embed, speak
 from kokoro_nb.models.pocket.pocket_steps import StepModule, eager_steps
 from kokoro_nb.studies.pockettts.step_loops import PackageReference, StepCall, StepRecorder
 from kokoro_nb.traces.statistics import Parity, compare
@@ -40,9 +40,9 @@ class Attempt:
     utterance: Utterance
     embeddings: np.ndarray
 
-    def speak(self, watch: Watch | None = None) -> Speech:
+    def speak(self) -> Speech:
         """Say it."""
-        return speak(self.steps, self.host, self.utterance, self.embeddings, watch=watch)
+        return speak(self.steps, self.host, self.utterance, self.embeddings)
 
 
 @dataclass(frozen=True)
@@ -264,7 +264,7 @@ def recorded(attempt: Attempt, bug: Bug | None = None) -> tuple[Speech, tuple[St
     """
     recorder = StepRecorder(attempt.steps)
     listened = replace(attempt, steps=recorder.steps)
-    speech = (bug.apply(listened) if bug else listened).speak(recorder.place)
+    speech = (bug.apply(listened) if bug else listened).speak()
     return speech, tuple(recorder.calls)
 
 
@@ -336,9 +336,9 @@ class Mistakes:
         return [{"mistake": BUGS[name].title, **origin.as_dict()} for name, origin in self.origins.items()]
 
 
-def mistakes(right: PackageReference, frames: int = MISTAKE_FRAMES) -> Mistakes:
-    """Make each mistake by itself in at most `frames` frames, and find the first tensor that differs, call by call."""
-    few = replace(right.utterance, noise=right.utterance.noise[:frames])
+def mistakes(right: PackageReference) -> Mistakes:
+    """Make each mistake by itself in at most 12 frames, and find the first tensor that differs, call by call."""
+    few = replace(right.utterance, noise=right.utterance.noise[:MISTAKE_FRAMES])
     tried = attempt(eager_steps(right.modules), right.host, few)
     measured = tuple(row for bug in BUGS.values() for row in effects(bug, tried, SAMPLERS))
     short = replace(tried, utterance=replace(few, sampler=2, noise=few.noise[:1]))

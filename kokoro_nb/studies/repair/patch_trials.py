@@ -77,11 +77,10 @@ def _parts(model: KModel, inputs: Mapping[str, Tensor]) -> dict[str, tuple[Make,
     generator = model.decoder.generator
     cut = {name: given for name, (_, given) in stages.parts(model.decoder, inputs).items()}
     har = cut["generator"]["har"]
-    source = {name: inputs[name] for name in ("f0", "harmonic_noise")}
     branch = {"x": generator.noise_convs[0](har), "s": inputs["s"]}
     from_har = {**{name: inputs[name] for name in ("asr", "f0", "n", "s")}, "har": har}
     return {
-        "excitation": (lambda m: stages.ExcitationStep(m.decoder.generator), source),
+        "excitation": (lambda m: stages.ExcitationStep(m.decoder.generator), cut["source"]),
         "transform": (lambda m: stages.TransformStep(m.decoder.generator), cut["stft forward"]),
         "inverse": (lambda m: stages.WaveformStep(m.decoder.generator), cut["stft inverse"]),
         "decoder block": (lambda m: m.decoder.encode, cut["encode"]),
@@ -166,19 +165,12 @@ class PatchBench:
     """
 
     def __init__(
-        self,
-        model: KModel,
-        case: Case,
-        name: str,
-        frames: int = 8,
-        limit: float = 1e-3,
-        calls: int = 3,
-        folder: str | Path | None = None,
+        self, model: KModel, case: Case, name: str, frames: int = 8, limit: float = 1e-3, folder: Path | None = None
     ):
         if active():
             raise InputError(f"The patch '{active()[0]}' is on; give the model as it is, patches are switched here.")
-        self.model, self.name, self.limit, self.calls = model, name, limit, calls
-        self.folder, self._known = folder, dict[str, StageOutcome]()
+        self.model, self.name, self.limit, self.folder = model, name, limit, folder
+        self._known: dict[str, StageOutcome] = {}
         self.stages = trial_stages(model, case, frames)
         for stage in self.stages:
             if not allowed_error(0.0, stage.floor) <= LOST:
@@ -206,7 +198,7 @@ class PatchBench:
         key = digest(stage.name.encode(), *structure(module))
         if key not in self._known:
             source = module if self.name.startswith("eager") else export_program(module, stage.inputs)
-            taken = climb(backend(self.name), source, stage.inputs, self.folder, self.calls)
+            taken = climb(backend(self.name), source, stage.inputs, self.folder)
             self._known[key] = judged(stage, taken, self.limit)
         return self._known[key]
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from kokoro.model import KModel
@@ -83,14 +82,7 @@ class PatchRepair:
 
 
 def repair(
-    model: KModel,
-    case: Case,
-    name: str,
-    frames: int = 8,
-    patches: Sequence[str] = EXPORT_PATCHES,
-    limit: float = 1e-3,
-    calls: int = 3,
-    folder: str | Path | None = None,
+    model: KModel, case: Case, name: str, frames: int = 8, patches: Sequence[str] = EXPORT_PATCHES, limit: float = 1e-3
 ) -> PatchRepair:
     """Search the smallest set of patches with which the export of the decoder to a backend works.
 
@@ -102,10 +94,6 @@ def repair(
     ----------
     patches : sequence of str
         What to start from.
-    calls : int
-        Calls on each loaded program; any difference between them is a fault.
-    folder : path, optional
-        For artefacts; ``artefacts`` in the cache by default.
 
     Raises
     ------
@@ -118,7 +106,7 @@ def repair(
     absent = backend(name).available()
     if absent:
         return PatchRepair(name, absent=absent)
-    bench = PatchBench(model, case, name, frames, limit, calls, folder)
+    bench = PatchBench(model, case, name, frames, limit)
     with tqdm(desc=f"repair {name}", unit="set", disable=None) as bar:
 
         def attempt(names: tuple[str, ...], confirm: bool) -> PatchTrial:

@@ -176,9 +176,8 @@ def _audited(node: Any) -> AuditedNode:
 
 def _is_fixed(kind: Any) -> bool:
     """Return whether a value is a tensor whose every dimension is a number."""
-    if not kind.HasField("tensor_type") or not kind.tensor_type.HasField("shape"):
-        return False
-    return all(dim.HasField("dim_value") for dim in kind.tensor_type.shape.dim)
+    tensor = kind.tensor_type  # of another kind of value it has no shape
+    return tensor.HasField("shape") and all(dim.HasField("dim_value") for dim in tensor.shape.dim)
 
 
 COMPILER = "onnxruntime-qnn"
