@@ -51,8 +51,8 @@ class Bug:
 
     Attributes
     ----------
-    name, title : str
-        Its key, and what is done wrong.
+    title : str
+        What is done wrong.
     apply : callable
         From an attempt to the same with the mistake in it.
     hidden : callable or None
@@ -66,7 +66,6 @@ class Bug:
         That test: of a `BugEffect` its figure, 0 but for rounding where all is well.
     """
 
-    name: str
     title: str
     apply: Callable[[Attempt], Attempt]
     hidden: Callable[[Attempt], Attempt | None] | None
@@ -113,54 +112,46 @@ def _with_step(right: Attempt, name: str, change: Callable[[Values], Values]) ->
 
 
 BUGS: Mapping[str, Bug] = {
-    one.name: one
-    for one in (
-        Bug(
-            "start_at_zero",
-            "start time fixed at 0",
-            lambda right: _with_step(right, "flow", lambda given: {**given, "s": np.zeros_like(given["s"])}),
-            lambda right: replace(right, utterance=replace(right.utterance, sampler=1)),
-            "one step of the sampler",
-            "latents against the package's, at two steps of the sampler or more (of peak)",
-            lambda effect: effect.latents.of_peak,
-        ),
-        Bug(
-            "end_off_by_one",
-            "end time of a sampler step is its start time",
-            lambda right: _with_step(right, "flow", lambda given: {**given, "t": given["s"]}),
-            None,
-            "none: it shows at any number of sampler steps",
-            "latents against the package's (of peak)",
-            lambda effect: effect.latents.of_peak,
-        ),
-        Bug(
-            "padding_counted",
-            "zero-padded conditioning that advances the position",
-            lambda right: _with_step(right, "conditioning", _padding_counted),
-            _full_chunks,
-            "as many tokens as there is room for",
-            "position after reading, against the number of tokens (positions)",
-            lambda effect: float(abs(effect.position)),
-        ),
-        Bug(
-            "nan_cache",
-            "cache filled with NaN, and no scrub",
-            _nan_cache,
-            None,
-            "none in a static graph: the package, which reads only what is written, never shows it",
-            "share of the cache after reading that is not finite",
-            lambda effect: 1 - effect.read.finite,
-        ),
-        Bug(
-            "text_first",
-            "text before voice",
-            _text_first,
-            _without_voice,
-            "no voice prompt",
-            "cache after reading, against the package's (of peak)",
-            lambda effect: effect.read.of_peak,
-        ),
-    )
+    "start_at_zero": Bug(
+        "start time fixed at 0",
+        lambda right: _with_step(right, "flow", lambda given: {**given, "s": np.zeros_like(given["s"])}),
+        lambda right: replace(right, utterance=replace(right.utterance, sampler=1)),
+        "one step of the sampler",
+        "latents against the package's, at two steps of the sampler or more (of peak)",
+        lambda effect: effect.latents.of_peak,
+    ),
+    "end_off_by_one": Bug(
+        "end time of a sampler step is its start time",
+        lambda right: _with_step(right, "flow", lambda given: {**given, "t": given["s"]}),
+        None,
+        "none: it shows at any number of sampler steps",
+        "latents against the package's (of peak)",
+        lambda effect: effect.latents.of_peak,
+    ),
+    "padding_counted": Bug(
+        "zero-padded conditioning that advances the position",
+        lambda right: _with_step(right, "conditioning", _padding_counted),
+        _full_chunks,
+        "as many tokens as there is room for",
+        "position after reading, against the number of tokens (positions)",
+        lambda effect: float(abs(effect.position)),
+    ),
+    "nan_cache": Bug(
+        "cache filled with NaN, and no scrub",
+        _nan_cache,
+        None,
+        "none in a static graph: the package, which reads only what is written, never shows it",
+        "share of the cache after reading that is not finite",
+        lambda effect: 1 - effect.read.finite,
+    ),
+    "text_first": Bug(
+        "text before voice",
+        _text_first,
+        _without_voice,
+        "no voice prompt",
+        "cache after reading, against the package's (of peak)",
+        lambda effect: effect.read.of_peak,
+    ),
 }
 
 

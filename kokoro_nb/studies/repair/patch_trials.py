@@ -232,9 +232,8 @@ def structure(module: nn.Module) -> Iterator[bytes]:
     Of the patches only those count that replace a method of a class that the module holds: two sets of patches that do
     the same to it yield the same.
     """
-    on = [PATCHES[name] for name in active()]
-    classes = tuple(type(part) for part in module.modules())
-    touching = [p.name for p in on if any(issubclass(kind, owner) for owner, *_ in p.rewrites for kind in classes)]
+    classes, on = tuple(type(part) for part in module.modules()), {name: PATCHES[name].rewrites for name in active()}
+    touching = [name for name, rows in on.items() if any(issubclass(kind, row[0]) for row in rows for kind in classes)]
     yield json.dumps(touching).encode()
     for path, part in module.named_modules():
         hooks = [type(hook).__qualname__ for hook in pre_hooks(part).values()]
