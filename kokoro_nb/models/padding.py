@@ -22,6 +22,7 @@ would lose the module paths.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from typing import Any
 
 import torch
@@ -196,9 +197,9 @@ _STOPPING: dict[type[nn.Module], type[nn.Module]] = {
     nn.ConvTranspose1d: _PaddedConvolution,
     nn.LSTM: _PaddedLstm,
 }
-_made: dict[type[nn.Module], type[Any]] = {}
 
 
+@cache
 def _padded(kind: type[nn.Module]) -> type[nn.Module]:
     """Return the subclass of a layer, or of what a patch made of one, that stops at the valid part.
 
@@ -206,10 +207,8 @@ def _padded(kind: type[nn.Module]) -> type[nn.Module]:
     """
     if issubclass(kind, tuple(_STOPPING.values())):  # as in a context within this one, or of a copy
         return kind
-    if kind not in _made:
-        stopping = next(padded for plain, padded in _STOPPING.items() if issubclass(kind, plain))
-        _made[kind] = type(f"Padded{kind.__name__}", (stopping, kind), {})
-    return _made[kind]
+    stopping = next(padded for plain, padded in _STOPPING.items() if issubclass(kind, plain))
+    return type(f"Padded{kind.__name__}", (stopping, kind), {})
 
 
 _valid: ContextVar[Tensor | None] = ContextVar("valid positions", default=None)

@@ -270,11 +270,7 @@ def loop_on(name: str, right: PackageReference, exported: Mapping[str, Exported 
     own = {s: largest_error(last[s].outputs, found) for s, found in alone.items() if not isinstance(found, Failure)}
     if failures:
         return RuntimeLoop(name, None, failures, own)
-    steps: Steps = {
-        step: _fed_back(program, right.modules[step])
-        for step, program in programs.items()
-        if not isinstance(program, Failure)
-    }
+    steps = {s: _fed_back(made, right.modules[s]) for s, made in programs.items() if not isinstance(made, Failure)}
     found, calls = _said(steps, right.host, right.utterance)
     errors: dict[str, list[float]] = {}
     for expected, call in zip(right.calls, calls, strict=True):

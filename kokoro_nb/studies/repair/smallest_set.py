@@ -69,11 +69,9 @@ class PatchRepair:
 
     def proof(self) -> list[dict[str, Any]]:
         """Return the rows of a table: each patch of the set that is left out, and how the rest fails."""
-        if self.minimal is None:
-            return []
         return [
             {"backend": self.backend, "left out": patch, "outcome": trial.kind, "how": trial.how}
-            for patch, trial in zip(self.minimal, self.left_out, strict=True)
+            for patch, trial in zip(self.minimal or (), self.left_out, strict=True)
         ]
 
     def as_json(self) -> dict[str, Any]:

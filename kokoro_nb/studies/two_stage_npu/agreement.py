@@ -328,8 +328,7 @@ class SpokenPieces:
     def lost(self) -> int:
         """How many phonemes of the text are in no piece; a space is dropped at each cut."""
         missing = Counter(self.symbols) - Counter("".join(piece.symbols for piece in self.pieces))
-        del missing[" "]
-        return sum(missing.values())
+        return missing.total() - missing[" "]
 
     @property
     def shortest(self) -> int:
