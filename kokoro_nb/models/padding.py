@@ -32,6 +32,7 @@ from torch import Tensor, nn
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
+from kokoro_nb.models.noise import set_inside
 from kokoro_nb.models.other_layers import modules_within, other_classes
 
 RATES = ((1, 0), (2, 0), (20, 0), (120, 1), (SAMPLES_PER_FRAME, 0))  # positions per frame, and one more for the STFT
@@ -138,13 +139,9 @@ def within(module: nn.Module, valid: Valid) -> Iterator[Valid]:
     if valid.length is None:
         yield valid
         return
-    token = _given.set(valid)
     layers = [layer for layer in modules_within(module) if isinstance(layer, tuple(_STOPPING))]
-    try:
-        with other_classes(layers, {kind: _padded(kind) for kind in map(type, layers)}):
-            yield valid
-    finally:
-        _given.reset(token)
+    with set_inside(_given, valid), other_classes(layers, {kind: _padded(kind) for kind in map(type, layers)}):
+        yield valid
 
 
 class _PaddedNorm(nn.InstanceNorm1d):
@@ -228,12 +225,8 @@ def open_length(module: nn.Module, mask: Tensor | None = None) -> Iterator[None]
         Which positions an LSTM reads: at the others its state is 0 in both directions, so that the second direction
         begins at the end of the text. All by default.
     """
-    token = _valid.set(mask)
-    try:
-        with other_classes(modules_within(module), _OPEN):
-            yield
-    finally:
-        _valid.reset(token)
+    with set_inside(_valid, mask), other_classes(modules_within(module), _OPEN):
+        yield
 
 
 class ScannedLstm(nn.LSTM):
