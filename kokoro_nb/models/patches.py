@@ -28,7 +28,6 @@ _SOURCE: tuple[Rewrite, ...] = (
     (SourceModuleHnNSF, "forward", rewrites.source),
 )
 _TRANSFORM: Rewrite = (CustomSTFT, "transform", rewrites.stft_transform)
-_INVERSE: Rewrite = (CustomSTFT, "inverse", rewrites.stft_inverse)
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ PATCHES: dict[str, Patch] = {
         ("executorch-xnnpack", "executorch-portable", "onnxruntime", "tvm", "coreml"),
         float("inf"),
         requires=("custom_stft",),
-        rewrites=(_TRANSFORM, _INVERSE),
+        rewrites=(_TRANSFORM, (CustomSTFT, "inverse", rewrites.stft_inverse)),
     ),
     "where_phase": Patch(
         "Boolean assignment into the phase needs index_put with a mask, which TVM refuses; torch.where does the same.",
