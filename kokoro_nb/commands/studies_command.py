@@ -30,7 +30,7 @@ def add(commands: Any) -> None:
 
 def _repair(arguments: argparse.Namespace) -> int:
     import_models()
-    from kokoro_nb.studies.repair.smallest_set import repair
+    from kokoro_nb.studies.repair import repair
 
     model, case = _captured(arguments)
     found = repair(model, case, arguments.backend, arguments.frames, limit=arguments.limit)
