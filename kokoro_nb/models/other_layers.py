@@ -34,7 +34,9 @@ def _other_values(values: Sequence[tuple[nn.Module, str, Any]]) -> Iterator[None
             setattr(module, name, value)
 
 
-def other_classes(modules: Iterable[nn.Module], classes: Mapping[type, type]) -> AbstractContextManager[None]:
+def other_classes(
+    modules: Iterable[nn.Module], classes: Mapping[type[nn.Module], type[nn.Module]]
+) -> AbstractContextManager[None]:
     """Make each module of one of these classes one of the other given for it inside; a copy made there stays one.
 
     It stays the same object, so that hooks on it stay too.
@@ -129,8 +131,7 @@ def _scaled(norm: Any, normed: Tensor) -> Tensor:
 
 def two_pass(model: nn.Module) -> AbstractContextManager[None]:
     """Write out the norms of `model`."""
-    written_out = {nn.InstanceNorm1d: TwoPassInstanceNorm1d, nn.GroupNorm: TwoPassGroupNorm}
-    return other_classes(model.modules(), written_out)
+    return other_classes(model.modules(), {nn.InstanceNorm1d: TwoPassInstanceNorm1d, nn.GroupNorm: TwoPassGroupNorm})
 
 
 class PlaneConv1d(nn.Conv1d):

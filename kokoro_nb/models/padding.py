@@ -140,7 +140,7 @@ def within(module: nn.Module, valid: Valid) -> Iterator[Valid]:
         yield valid
         return
     layers = [layer for layer in modules_within(module) if isinstance(layer, tuple(_STOPPING))]
-    with set_inside(_given, valid), other_classes(layers, {kind: _padded(kind) for kind in map(type, layers)}):
+    with set_inside(_given, valid), other_classes(layers, {type(one): _padded(type(one)) for one in layers}):
         yield valid
 
 
@@ -197,7 +197,7 @@ _STOPPING: dict[type[nn.Module], type[nn.Module]] = {
 
 
 @cache
-def _padded(kind: type[nn.Module]) -> type[nn.Module]:
+def _padded(kind: type[nn.Module]) -> type[Any]:
     """Return the subclass of a layer, or of what a patch made of one, that stops at the valid part.
 
     Where nothing is given, as in another thread, it computes what it did before.

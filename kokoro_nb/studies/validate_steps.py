@@ -230,7 +230,7 @@ def follow(model: KModel, reference: Walk, name: str | Backend) -> tuple[StepRes
         for output in module.output_names:
             runs = (own, after) if failure is None else (None, None)
             found = [_against(reference, output, run[output]) if isinstance(run, dict) else None for run in runs]
-            rows.append(StepResult(step, output, *found, failure, reason))
+            rows.append(StepResult(step, output, *found, failure=failure, reason=reason))
     return tuple(rows)
 
 
