@@ -44,7 +44,7 @@ def add(commands: Any) -> None:
 
 def _repair(arguments: argparse.Namespace) -> int:
     model, case = _captured(arguments)
-    from kokoro_nb.studies.repair.smallest_set import repair
+    from kokoro_nb.studies.repair import repair
 
     found = repair(model, case, arguments.backend, arguments.frames, limit=arguments.limit)
     give(_text([found.as_dict(), *found.proof()]), arguments.json, "repair/1", **found.as_json())

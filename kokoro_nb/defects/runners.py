@@ -26,10 +26,8 @@ def run_onnxruntime(module: torch.nn.Module, *calls: Mapping[str, torch.Tensor])
     assert program is not None
     session = onnxruntime.InferenceSession(program.model_proto.SerializeToString(), providers=["CPUExecutionProvider"])
     names = [node.name for node in session.get_inputs()]
-    return [
-        session.run(None, {name: value.numpy() for name, value in zip(names, inputs.values(), strict=True)})[0]
-        for inputs in calls
-    ]
+    feeds = [dict(zip(names, map(np.asarray, inputs.values()), strict=True)) for inputs in calls]
+    return [session.run(None, feed)[0] for feed in feeds]
 
 
 def run_tvm(module: torch.nn.Module, *calls: Mapping[str, torch.Tensor], fused: bool = False) -> list[np.ndarray]:
@@ -49,10 +47,8 @@ def run_tvm(module: torch.nn.Module, *calls: Mapping[str, torch.Tensor], fused: 
     pipeline = tvm.relax.get_default_pipeline(target) if fused else "default"
     built = tvm.compile(from_exported_program(program), target=target, relax_pipeline=pipeline)
     machine = tvm.relax.VirtualMachine(built, tvm.cpu())
-    return [
-        machine["main"](*(tvm.runtime.tensor(value.numpy()) for value in inputs.values()))[0].numpy()
-        for inputs in calls
-    ]
+    given = [[tvm.runtime.tensor(value.numpy()) for value in inputs.values()] for inputs in calls]
+    return [machine["main"](*tensors)[0].numpy() for tensors in given]
 
 
 def run_xnnpack(module: torch.nn.Module, *calls: Mapping[str, torch.Tensor]) -> list[np.ndarray]:

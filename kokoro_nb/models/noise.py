@@ -5,7 +5,7 @@ of the source module. Two runs can be compared only when these are the same on b
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -121,13 +121,18 @@ _given: ContextVar[Noise | None] = ContextVar("noise", default=None)
 
 
 @contextmanager
-def explicit(noise: Noise) -> Iterator[None]:
-    """Give `noise` to the model patched with ``explicit_noise``, for the calls inside."""
-    token = _given.set(noise)
+def set_inside(variable: ContextVar[Any], value: Any) -> Iterator[None]:
+    """Have a variable of this thread hold `value` inside."""
+    token = variable.set(value)
     try:
         yield
     finally:
-        _given.reset(token)
+        variable.reset(token)
+
+
+def explicit(noise: Noise) -> AbstractContextManager[None]:
+    """Give `noise` to the model patched with ``explicit_noise``, for the calls inside."""
+    return set_inside(_given, noise)
 
 
 def given() -> Noise:

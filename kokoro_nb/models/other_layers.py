@@ -6,8 +6,8 @@ dimension a tensor is turned there and back, six times in a block. On planes a b
 it ends, as its norms, whose mean is over both axes of a plane, and its Snakes can be computed either way round.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch.nn.functional as F
@@ -20,35 +20,28 @@ from torch.nn.utils.weight_norm import WeightNorm
 from kokoro_nb.models import rewrites
 from kokoro_nb.torch_private import pre_hooks, submodules
 
-Undo = Callable[[], None]
-
-
-def change_classes(classes: Mapping[nn.Module, type[nn.Module]]) -> Undo:
-    """Make each module one of the class given for it; it stays the same object, so that hooks on it stay too."""
-    own = [(module, "__class__", type(module)) for module in classes]
-    for module, other in classes.items():
-        module.__class__ = other
-    return _putting_back(own)
-
-
-def _putting_back(changed: Sequence[tuple[nn.Module, str, Any]]) -> Undo:
-    """Return what gives each module, attribute by attribute, the value that stands beside it."""
-
-    def undo() -> None:
-        for module, name, before in changed:
-            setattr(module, name, before)
-
-    return undo
-
 
 @contextmanager
-def other_classes(classes: Mapping[nn.Module, type[nn.Module]]) -> Iterator[None]:
-    """Make each module one of the class given for it inside; a copy that is made there stays one."""
-    undo = change_classes(classes)
+def _other_values(values: Sequence[tuple[nn.Module, str, Any]]) -> Iterator[None]:
+    """Have each module hold the value that stands beside it under that attribute inside."""
+    before = [(module, name, getattr(module, name)) for module, name, _ in values]
+    for module, name, value in values:
+        setattr(module, name, value)
     try:
         yield
     finally:
-        undo()
+        for module, name, value in before:
+            setattr(module, name, value)
+
+
+def other_classes(
+    modules: Iterable[nn.Module], classes: Mapping[type[nn.Module], type[nn.Module]]
+) -> AbstractContextManager[None]:
+    """Make each module of one of these classes one of the other given for it inside; a copy made there stays one.
+
+    It stays the same object, so that hooks on it stay too.
+    """
+    return _other_values([(one, "__class__", classes[type(one)]) for one in modules if type(one) in classes])
 
 
 def modules_within(module: nn.Module) -> list[nn.Module]:
@@ -64,19 +57,20 @@ def modules_within(module: nn.Module) -> list[nn.Module]:
     return list(found)
 
 
-def swap_stft(model: nn.Module) -> Undo:
+def swap_stft(model: nn.Module) -> AbstractContextManager[None]:
     """Put a `CustomSTFT` of the same sizes in place of each `TorchSTFT`."""
     swapped = []
     for owner in model.modules():
         stft = getattr(owner, "stft", None)
         if isinstance(stft, TorchSTFT):
             dtype = next((weight.dtype for weight in owner.parameters()), stft.window.dtype)
-            owner.stft = CustomSTFT(stft.filter_length, stft.hop_length, stft.win_length).to(dtype).eval()
-            swapped.append((owner, "stft", stft))
-    return _putting_back(swapped)
+            custom = CustomSTFT(stft.filter_length, stft.hop_length, stft.win_length).to(dtype).eval()
+            swapped.append((owner, "stft", custom))
+    return _other_values(swapped)
 
 
-def fold_weight_norm(model: nn.Module) -> Undo:
+@contextmanager
+def fold_weight_norm(model: nn.Module) -> Iterator[None]:
     """Compute each weight that ``weight_norm`` computes at every call, once."""
     folded = []
     for module in model.modules():
@@ -87,8 +81,9 @@ def fold_weight_norm(model: nn.Module) -> Undo:
                 remove_weight_norm(module, hook.name)
                 getattr(module, hook.name).requires_grad_(False)
                 folded.append((module, key, hook, before, stale))
-
-    def undo() -> None:
+    try:
+        yield
+    finally:
         for module, key, hook, before, stale in reversed(folded):
             for name in dict(module.named_parameters(recurse=False)):
                 delattr(module, name)
@@ -98,19 +93,12 @@ def fold_weight_norm(model: nn.Module) -> Undo:
             if stale is not None:
                 module.__dict__[hook.name] = stale
 
-    return undo
 
-
-def make_contiguous(model: nn.Module) -> Undo:
+def make_contiguous(model: nn.Module) -> AbstractContextManager[None]:
     """Copy the weights of each `CustomSTFT`'s inverse, which are transposed views, in order."""
-    changed = []
-    for module in model.modules():
-        if isinstance(module, CustomSTFT):
-            for name in ("weight_backward_real", "weight_backward_imag"):
-                tensor = getattr(module, name)
-                setattr(module, name, tensor.contiguous())
-                changed.append((module, name, tensor))
-    return _putting_back(changed)
+    transforms = [module for module in model.modules() if isinstance(module, CustomSTFT)]
+    names = ("weight_backward_real", "weight_backward_imag")
+    return _other_values([(stft, name, getattr(stft, name).contiguous()) for stft in transforms for name in names])
 
 
 class TwoPassInstanceNorm1d(nn.InstanceNorm1d):
@@ -141,10 +129,9 @@ def _scaled(norm: Any, normed: Tensor) -> Tensor:
     return normed * norm.weight.view(shape) + norm.bias.view(shape)
 
 
-def two_pass(model: nn.Module) -> Undo:
-    """Write out the norms of `model`; return what undoes it."""
-    written_out = {nn.InstanceNorm1d: TwoPassInstanceNorm1d, nn.GroupNorm: TwoPassGroupNorm}
-    return change_classes({one: written_out[type(one)] for one in model.modules() if type(one) in written_out})
+def two_pass(model: nn.Module) -> AbstractContextManager[None]:
+    """Write out the norms of `model`."""
+    return other_classes(model.modules(), {nn.InstanceNorm1d: TwoPassInstanceNorm1d, nn.GroupNorm: TwoPassGroupNorm})
 
 
 class PlaneConv1d(nn.Conv1d):
@@ -182,8 +169,9 @@ _ON_PLANES: dict[type[nn.Module], type[nn.Module]] = {
 }
 
 
-def on_planes(model: nn.Module) -> Undo:
-    """Put the residual blocks of `model` on planes whose weights no hook computes; return what undoes it."""
+@contextmanager
+def on_planes(model: nn.Module) -> Iterator[None]:
+    """Put the residual blocks of `model` on planes whose weights no hook computes."""
     blocks = [module for module in model.modules() if type(module) is AdaINResBlock1 and _fits(module)]
     inside = {module for block in blocks for module in block.modules()}
     before = {module: dict(module.named_parameters(recurse=False)) for module in inside}
@@ -193,14 +181,12 @@ def on_planes(model: nn.Module) -> Undo:
         elif isinstance(module, nn.ParameterList):
             for name, alpha in module.named_parameters():
                 _give(module, {name: alpha.detach().unsqueeze(-1)})
-    undo_classes = change_classes({one: _ON_PLANES[type(one)] for one in inside if type(one) in _ON_PLANES})
-
-    def undo() -> None:
-        undo_classes()
+    try:
+        with other_classes(inside, _ON_PLANES):
+            yield
+    finally:
         for module, parameters in before.items():
             _give(module, parameters)
-
-    return undo
 
 
 def _fits(block: nn.Module) -> bool:

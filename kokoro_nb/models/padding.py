@@ -22,6 +22,7 @@ would lose the module paths.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from typing import Any
 
 import torch
@@ -31,6 +32,7 @@ from torch import Tensor, nn
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
+from kokoro_nb.models.noise import set_inside
 from kokoro_nb.models.other_layers import modules_within, other_classes
 
 RATES = ((1, 0), (2, 0), (20, 0), (120, 1), (SAMPLES_PER_FRAME, 0))  # positions per frame, and one more for the STFT
@@ -94,13 +96,12 @@ class Valid:
 
         return self._once("reversal", room, dtype, build)
 
-    def zeroed(self, x: Tensor, axis: int = -1) -> Tensor:
+    def zeroed(self, x: Tensor) -> Tensor:
         """Return `x`, of floats, with zeros behind its valid positions, whatever stood there, NaN and infinity too."""
         if self.length is None:
             return x
-        room = x.shape[axis]
-        shape = [room if d == axis % x.dim() else 1 for d in range(x.dim())]
-        hidden = torch.logical_not(self.inside(room)).reshape(shape)
+        room = x.shape[-1]
+        hidden = torch.logical_not(self.inside(room)).reshape([1] * (x.dim() - 1) + [room])
         return x.masked_fill(hidden, 0.0)  # coremltools has no where of one number
 
     def _once(self, kind: str, room: int, dtype: torch.dtype, build: Callable[[], Tensor]) -> Tensor:
@@ -138,13 +139,9 @@ def within(module: nn.Module, valid: Valid) -> Iterator[Valid]:
     if valid.length is None:
         yield valid
         return
-    token = _given.set(valid)
     layers = [layer for layer in modules_within(module) if isinstance(layer, tuple(_STOPPING))]
-    try:
-        with other_classes({layer: _padded(type(layer)) for layer in layers}):
-            yield valid
-    finally:
-        _given.reset(token)
+    with set_inside(_given, valid), other_classes(layers, {type(one): _padded(type(one)) for one in layers}):
+        yield valid
 
 
 class _PaddedNorm(nn.InstanceNorm1d):
@@ -197,20 +194,18 @@ _STOPPING: dict[type[nn.Module], type[nn.Module]] = {
     nn.ConvTranspose1d: _PaddedConvolution,
     nn.LSTM: _PaddedLstm,
 }
-_made: dict[type[nn.Module], type[Any]] = {}
 
 
-def _padded(kind: type[nn.Module]) -> type[nn.Module]:
+@cache
+def _padded(kind: type[nn.Module]) -> type[Any]:
     """Return the subclass of a layer, or of what a patch made of one, that stops at the valid part.
 
     Where nothing is given, as in another thread, it computes what it did before.
     """
     if issubclass(kind, tuple(_STOPPING.values())):  # as in a context within this one, or of a copy
         return kind
-    if kind not in _made:
-        stopping = next(padded for plain, padded in _STOPPING.items() if issubclass(kind, plain))
-        _made[kind] = type(f"Padded{kind.__name__}", (stopping, kind), {})
-    return _made[kind]
+    stopping = next(padded for plain, padded in _STOPPING.items() if issubclass(kind, plain))
+    return type(f"Padded{kind.__name__}", (stopping, kind), {})
 
 
 _valid: ContextVar[Tensor | None] = ContextVar("valid positions", default=None)
@@ -230,12 +225,8 @@ def open_length(module: nn.Module, mask: Tensor | None = None) -> Iterator[None]
         Which positions an LSTM reads: at the others its state is 0 in both directions, so that the second direction
         begins at the end of the text. All by default.
     """
-    token = _valid.set(mask)
-    try:
-        with other_classes({each: _OPEN[type(each)] for each in modules_within(module) if type(each) in _OPEN}):
-            yield
-    finally:
-        _valid.reset(token)
+    with set_inside(_valid, mask), other_classes(modules_within(module), _OPEN):
+        yield
 
 
 class ScannedLstm(nn.LSTM):

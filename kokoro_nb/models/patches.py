@@ -5,7 +5,7 @@ what it computed before. Some replace a method of a class (see `rewrites`), some
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,6 @@ _SOURCE: tuple[Rewrite, ...] = (
     (SourceModuleHnNSF, "forward", rewrites.source),
 )
 _TRANSFORM: Rewrite = (CustomSTFT, "transform", rewrites.stft_transform)
-_INVERSE: Rewrite = (CustomSTFT, "inverse", rewrites.stft_inverse)
 
 
 @dataclass(frozen=True)
@@ -37,8 +36,6 @@ class Patch:
 
     Attributes
     ----------
-    name : str
-        Its key.
     reason : str
         Why an export wants it.
     needed_by : tuple of str
@@ -52,20 +49,19 @@ class Patch:
     rewrites : tuple
         Class-level: (class, method name, function).
     install : callable or None
-        Model-level: changes the model and returns the function that undoes it.
+        Model-level: from a model to a context in which it is changed.
     acts_on : tuple of type
         Model-level: classes of the modules, or of the hooks on them, that it changes; not of their subclasses.
     cures : tuple of str
         Operators that it writes in another form: ``instance_norm``.
     """
 
-    name: str
     reason: str
     needed_by: tuple[str, ...] = ()
     tolerance: float = 0.0
     requires: tuple[str, ...] = ()
     rewrites: tuple[Rewrite, ...] = ()
-    install: Callable[[nn.Module], other_layers.Undo] | None = None
+    install: Callable[[nn.Module], AbstractContextManager[None]] | None = None
     acts_on: tuple[type, ...] = ()
     cures: tuple[str, ...] = ()
 
@@ -77,21 +73,18 @@ class Patch:
         return changed or any(PATCHES[name].finds(model) for name in self.requires)
 
 
-_CATALOGUE = (
-    Patch(
-        "explicit_noise",
+PATCHES: dict[str, Patch] = {
+    "explicit_noise": Patch(
         "Noise drawn inside cannot be the same on two runtimes, and ExecuTorch has no randn_like: it becomes an input.",
         ("executorch-xnnpack", "executorch-portable", "onnxruntime", "tvm", "coreml"),
         rewrites=_SOURCE,
     ),
-    Patch(
-        "signal_noise",
+    "signal_noise": Patch(
         "An older port's way to remove the random operators: sin(137 x) cos(211 x) of the harmonic signal x as noise.",
         tolerance=float("inf"),
         rewrites=_SOURCE,
     ),
-    Patch(
-        "custom_stft",
+    "custom_stft": Patch(
         "Complex STFT operators exist on few runtimes; CustomSTFT computes it with convolutions (and an approximate "
         "inverse).",
         ("executorch-xnnpack", "executorch-portable", "onnxruntime", "tvm", "coreml"),
@@ -99,48 +92,42 @@ _CATALOGUE = (
         install=other_layers.swap_stft,
         acts_on=(TorchSTFT,),
     ),
-    Patch(
-        "exact_istft",
+    "exact_istft": Patch(
         "CustomSTFT's inverse counts the one-sided bins once and skips the window normalisation, and its transform "
         "pads by repeating where torch.stft reflects: this mends all three.",
         ("executorch-xnnpack", "executorch-portable", "onnxruntime", "tvm", "coreml"),
         float("inf"),
         requires=("custom_stft",),
-        rewrites=(_TRANSFORM, _INVERSE),
+        rewrites=(_TRANSFORM, (CustomSTFT, "inverse", rewrites.stft_inverse)),
     ),
-    Patch(
-        "where_phase",
+    "where_phase": Patch(
         "Boolean assignment into the phase needs index_put with a mask, which TVM refuses; torch.where does the same.",
         ("tvm",),
         requires=("custom_stft",),
         rewrites=(_TRANSFORM,),
         cures=("atan2",),
     ),
-    Patch(
-        "constant_scale",
+    "constant_scale": Patch(
         "rsqrt of an integer tensor stops Core ML; 1/sqrt(2) is a constant.",
         ("coreml",),
         1e-5,
         rewrites=((AdainResBlk1d, "forward", rewrites.residual_block),),
         cures=("rsqrt",),
     ),
-    Patch(
-        "sqrt_epsilon",
+    "sqrt_epsilon": Patch(
         "1e-14 under the root of the magnitude is below float16's smallest number, 6e-8, and torch.onnx drops a term "
         "of 1e-8 or less; 1e-7 stays.",
         tolerance=float("inf"),
         requires=("custom_stft",),
         rewrites=(_TRANSFORM,),
     ),
-    Patch(
-        "floor_phase",
+    "floor_phase": Patch(
         "Core ML's compiler turns x % 1 into 0; x - floor(x) is the same number.",
         ("coreml",),
         rewrites=(_SINE_PHASE,),
         cures=("remainder",),
     ),
-    Patch(
-        "ramped_phase",
+    "ramped_phase": Patch(
         "Linear interpolation clamps integers to one bound, which TVM refuses, and hides its size from ExecuTorch: "
         "the phase is up-sampled by straight lines from block to block, nearer to float64.",
         ("tvm",),
@@ -148,16 +135,14 @@ _CATALOGUE = (
         rewrites=(_SINE_PHASE,),
         cures=("upsample_linear1d",),
     ),
-    Patch(
-        "divided_snake",
+    "divided_snake": Patch(
         "coremltools writes 1 / alpha as 1 / (alpha + 0.0001); the Snake activation divides by alpha instead.",
         ("coreml",),
         1e-5,
         rewrites=((AdaINResBlock1, "forward", rewrites.snake_block),),
         cures=("reciprocal",),
     ),
-    Patch(
-        "two_pass_norm",
+    "two_pass_norm": Patch(
         "TVM lowers InstanceNorm to a one-pass variance that goes negative, and ExecuTorch's kernel stays outside "
         "XNNPACK: mean and centred variance are written out, those of GroupNorm as well.",
         ("tvm",),
@@ -166,35 +151,30 @@ _CATALOGUE = (
         acts_on=(nn.InstanceNorm1d, nn.GroupNorm),
         cures=("instance_norm", "group_norm"),
     ),
-    Patch(
-        "fold_weight_norm",
+    "fold_weight_norm": Patch(
         "A weight computed at run time is no constant, so XNNPACK takes few convolutions: weight_norm is folded in.",
         ("executorch-xnnpack",),
         1e-5,
         install=other_layers.fold_weight_norm,
         acts_on=(WeightNorm,),
     ),
-    Patch(
-        "contiguous_istft",
+    "contiguous_istft": Patch(
         "CustomSTFT's inverse weights are transposed views that older ExecuTorch kernels reject: they are copied.",
         requires=("custom_stft",),
         install=other_layers.make_contiguous,
         acts_on=(CustomSTFT,),
     ),
-    Patch(
-        "plane_blocks",
+    "plane_blocks": Patch(
         "XNNPACK turns a tensor round before and after each convolution in one dimension: the generator's residual "
         "blocks convolve in two, and are turned round once.",
         tolerance=1e-5,
         install=other_layers.on_planes,
         acts_on=(AdaINResBlock1,),
     ),
-)
-
-PATCHES: dict[str, Patch] = {patch.name: patch for patch in _CATALOGUE}
+}
 FAST_PATCHES: tuple[str, ...] = ("plane_blocks",)  # no export needs it
 EXPORT_PATCHES: tuple[str, ...] = tuple(name for name in PATCHES if name not in ("signal_noise", *FAST_PATCHES))
-_ORIGINALS = {row[:2]: row[0].__dict__[row[1]] for patch in _CATALOGUE for row in patch.rewrites}
+_ORIGINALS = {row[:2]: row[0].__dict__[row[1]] for patch in PATCHES.values() for row in patch.rewrites}
 _OPEN: list[nn.Module] = []  # the models that are being patched, outermost first
 
 
@@ -273,7 +253,7 @@ def patched(model: nn.Module, names: str | Sequence[str] = EXPORT_PATCHES) -> It
         for name in ordered:
             install = PATCHES[name].install
             if install is not None:
-                stack.callback(install(model))
+                stack.enter_context(install(model))
         stack.enter_context(class_patches(sorted({*active(), *(n for n in ordered if PATCHES[n].rewrites)})))
         yield model
 

@@ -172,22 +172,14 @@ class SizedPitch(ProsodyStep, output_names=("F0_pred", "N_pred")):
     No mask is given to it: the host fills with zeros, and a frame that is valid holds the style.
     """
 
-    def __init__(self, model: KModel):
-        super().__init__(model)
-        self.width = width(model)
-
     def forward(self, en: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         """Return pitch (Hz) and energy, (1, 2 * frames) each, of (1, 640, frames) and (1, 128)."""
         length = (en.abs().amax(dim=1) > 0).to(torch.int32).sum(dim=1)
-        return model_cuts.prosody(self, _first(en, self.width), s, length)
+        return model_cuts.prosody(self, _first(en, self.shared.input_size), s, length)
 
 
 class SizedTrunk(DecoderPart, output_names=("x_pre",)):
     """Text features, pitch and energy to what the generator reads."""
-
-    def __init__(self, model: KModel):
-        super().__init__(model.decoder)
-        self.width = model.text_encoder.embedding.embedding_dim
 
     def forward(self, asr: Tensor, f0: Tensor, n_input: Tensor, ref_s: Tensor, mask: Tensor) -> Tensor:
         """Return (1, channels, 2 * frames).
@@ -201,7 +193,8 @@ class SizedTrunk(DecoderPart, output_names=("x_pre",)):
             1 for each valid frame.
         """
         with within(self, of_frames(asr.shape[-1], _count(mask))) as valid:
-            asr, f0, n = (valid.zeroed(x) for x in (_first(asr, self.width), f0[:, 0], n_input[:, 0]))
+            features = _first(asr, self.decoder.asr_res[0].in_channels)
+            asr, f0, n = (valid.zeroed(x) for x in (features, f0[:, 0], n_input[:, 0]))
             return valid.zeroed(model_cuts.trunk(self.decoder, asr, f0, n, ref_s[:, :STYLE]))
 
 

@@ -17,7 +17,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
-from kokoro.istftnet import Decoder, Generator
+from kokoro.istftnet import Decoder
 from kokoro.model import KModel
 from torch import Tensor, nn
 
@@ -42,10 +42,11 @@ class PipelineStep(nn.Module):
     parts: ClassVar[tuple[str, ...]] = ()
     output_names: tuple[str, ...]
 
-    def __init_subclass__(cls, **declared: tuple[str, ...]):
+    def __init_subclass__(cls, parts: tuple[str, ...] = (), output_names: tuple[str, ...] = ()):
         super().__init_subclass__()
-        for name, value in declared.items():
-            setattr(cls, name, value)
+        cls.parts = parts or cls.parts
+        if output_names:
+            cls.output_names = output_names
 
     def __init__(self, owner: Any = None):
         super().__init__()
@@ -298,12 +299,8 @@ class ProsodyStage(PipelineStep, output_names=ProsodyStep.output_names, parts=Pr
         return model_cuts.prosody(self, en, ref_s[:, STYLE:], length)
 
 
-class GeneratorStage(nn.Module):
-    """The generator from `har` to its last convolution."""
-
-    def __init__(self, generator: Generator):
-        super().__init__()
-        self.generator = generator
+class GeneratorStage(PipelineStep, parts=("generator",)):
+    """The generator of a decoder from `har` to its last convolution."""
 
     def forward(self, x: Tensor, s: Tensor, har: Tensor) -> Tensor:
         """Return the output of the last convolution, (1, 22, 120 * frames + 1)."""
@@ -350,6 +347,6 @@ def parts(decoder: Decoder, inputs: Mapping[str, Tensor]) -> dict[str, tuple[nn.
         "source": (source, pitch),
         "stft forward": (TransformStep(generator), {"excitation": signal}),
         **{name: (block, {"x": seen[name], "s": s}) for name, block in blocks.items()},
-        "generator": (GeneratorStage(generator), {"x": x, "s": s, "har": har}),
+        "generator": (GeneratorStage(decoder), {"x": x, "s": s, "har": har}),
         "stft inverse": (WaveformStep(generator), {"spec": magnitude, "phase": phase}),
     }

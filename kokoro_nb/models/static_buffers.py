@@ -26,14 +26,12 @@ class Extent:
 
 _SPECTRAL = (Extent(2, "frames", SAMPLES_PER_FRAME // 5, 1),)
 EXTENTS: dict[str, tuple[Extent, ...]] = {
-    **dict.fromkeys(("ids", "attention_mask"), (Extent(1, "tokens"),)),
-    **dict.fromkeys(("ref_s", "speed", "length", "initial_phase"), ()),
-    **dict.fromkeys(("encoded", "d", "pred_dur"), (Extent(1, "tokens"),)),
+    **dict.fromkeys(("ids", "attention_mask", "encoded", "d", "pred_dur"), (Extent(1, "tokens"),)),
+    **dict.fromkeys(("ref_s", "s", "speed", "length", "initial_phase"), ()),
     "t_en": (Extent(2, "tokens"),),
     "alignment": (Extent(1, "tokens"), Extent(2, "frames")),
     **dict.fromkeys(("f0", "n"), (Extent(1, "frames", 2),)),
     **dict.fromkeys(("asr", "en"), (Extent(2, "frames"),)),
-    "s": (),
     "x": (Extent(2, "frames", 2),),
     **dict.fromkeys(("har", "har_magnitude", "har_phase", "x_pre", "x_post", "spec", "phase"), _SPECTRAL),
     **dict.fromkeys(("excitation", "harmonic_noise", "audio"), (Extent(1, "frames", SAMPLES_PER_FRAME),)),

@@ -228,22 +228,6 @@ def nearest(name: str, names: Collection[str]) -> str:
 POSITION_IDS = "bert.embeddings.position_ids"  # 0, 1, 2 ...: a constant that older transformers stored as a weight
 
 
-def build_from(config: Path) -> KModel:
-    """Build the model that a ``config.json`` describes; its weights mean nothing yet.
-
-    Raises
-    ------
-    InputError
-        If the file is absent or no configuration of a Kokoro.
-    """
-    content = read_config(config)
-    try:
-        return build(content)
-    except Exception as error:  # the constructors of three packages each refuse a wrong value in their own way
-        refused = f"No model can be built from {config} ({type(error).__name__}: {error})"
-        raise InputError(f"{refused}; use the one that belongs to the weights.") from error
-
-
 @dataclass(frozen=True)
 class LoadingReport:
     """What became of every key of a checkpoint, and of every parameter of the model.
@@ -349,8 +333,19 @@ def load_state(model: KModel, state: Mapping[str, Tensor], source: str) -> Loadi
 
 
 def loaded_from(config: Path, path: Path, source: str) -> tuple[KModel, LoadingReport]:
-    """Build the model of a ``config.json``, and load a checkpoint: see `build_from`, `read_state` and `load_state`."""
-    model = build_from(config)
+    """Build the model of a ``config.json``, and load a checkpoint: see `read_config`, `read_state` and `load_state`.
+
+    Raises
+    ------
+    InputError
+        If a file is absent, or no configuration or checkpoint of a Kokoro, or they do not fit.
+    """
+    content = read_config(config)
+    try:
+        model = build(content)
+    except Exception as error:  # the constructors of three packages each refuse a wrong value in their own way
+        refused = f"No model can be built from {config} ({type(error).__name__}: {error})"
+        raise InputError(f"{refused}; use the one that belongs to the weights.") from error
     return model, load_state(model, read_state(path), source)
 
 

@@ -1,7 +1,7 @@
 """One sentence spoken by each client out of its own delivery, and by PyTorch on the same noise."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -130,20 +130,17 @@ def probed(text: str, vocab: dict[str, int], folder: str | Path, clients: Sequen
     clients : sequence of str
     """
     symbols = "".join(symbol for symbol in text if symbol in vocab)
-    named = [client for client in clients if contract(client).form != "Core ML"]
-    return [_fed_to_probe(client, symbols, Path(folder) / f"probe-{client}") for client in named]
-
-
-def _fed_to_probe(client: str, symbols: str, place: Path) -> dict[str, Any]:
-    speak = imitate if muteness(client) else speak_in
-    write_probe(client, place, force=True)
-    known = vocabulary(place)
-    (audio,) = speak(client, place, [Request(symbols, "probe_1", 1, SPEED)])
-    reading, ids = read_probe(audio), (0, *(known[symbol] for symbol in symbols), 0)
-    found, rule = compare_reading(reading, client, ids, SPEED), contract(client).row.words
-    said = {name: value for name, value in asdict(reading).items() if name in ("row", "voice", "speed", "gain")}
-    deviations = " ".join(found) or "none"
-    return {"client": client, "ids": reading.count, "rule": rule, **said, "deviations": deviations}
+    rows = []
+    for client in [client for client in clients if contract(client).form != "Core ML"]:
+        place = Path(folder) / f"probe-{client}"
+        write_probe(client, place, force=True)
+        known = vocabulary(place)
+        (audio,) = (imitate if muteness(client) else speak_in)(client, place, [Request(symbols, "probe_1", 1, SPEED)])
+        reading, ids = read_probe(audio), (0, *(known[symbol] for symbol in symbols), 0)
+        row: dict[str, Any] = {"client": client, "ids": reading.count, "rule": contract(client).row.words}
+        row |= {name: getattr(reading, name) for name in ("row", "voice", "speed", "gain")}
+        rows.append({**row, "deviations": " ".join(compare_reading(reading, client, ids, SPEED)) or "none"})
+    return rows
 
 
 def sizes_for(client: str) -> Room | None:

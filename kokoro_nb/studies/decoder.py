@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import torch
@@ -40,10 +40,7 @@ class DecoderProgram:
 
     def planted(self, faults: Sequence[str]) -> Exported:
         """Return the program with every one of `faults` in it."""
-        program = self.program
-        for fault in faults:
-            program = plant(program, fault)
-        return program
+        return reduce(plant, faults, self.program)
 
     def faults(self, number: int, seed: int, kinds: Sequence[str] | None = None) -> list[Fault]:
         """Draw faults to be planted in it: see `kokoro_nb.faults.generate`."""

@@ -226,7 +226,11 @@ def follow(model: KModel, reference: Walk, name: str | Backend) -> tuple[StepRes
         if isinstance(after, dict):
             chained |= after
         reason = f"no {', '.join(missing)}" if missing else str(after) if isinstance(after, Failure) else ""
-        rows += [_row(reference, step, output, own, after, reason) for output in module.output_names]
+        failure = own if isinstance(own, Failure) else None
+        for output in module.output_names:
+            runs = (own, after) if failure is None else (None, None)
+            found = [_against(reference, output, run[output]) if isinstance(run, dict) else None for run in runs]
+            rows.append(StepResult(step, output, *found, failure=failure, reason=reason))
     return tuple(rows)
 
 
@@ -252,15 +256,6 @@ def validate_steps(
     with patched(model):
         floor = follow(model, walk(model, case, "eager-float64", frames, tokens), "eager")
         return with_floor(follow(model, walk(model, case, reference, frames, tokens), candidate), floor)
-
-
-def _row(
-    reference: Walk, step: str, output: str, own: Outputs | Failure, after: Outputs | Failure | None, reason: str
-) -> StepResult:
-    if isinstance(own, Failure):
-        return StepResult(step, output, failure=own, reason=reason)
-    chained = _against(reference, output, after[output]) if isinstance(after, dict) else None
-    return StepResult(step, output, _against(reference, output, own[output]), chained, None, reason)
 
 
 def _against(reference: Walk, output: str, found: np.ndarray) -> Parity:

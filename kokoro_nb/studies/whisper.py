@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -79,9 +80,6 @@ def timing_rows(case: Case, transcript: Transcript | None) -> list[dict[str, Any
     ]
 
 
-Signals = Sequence[np.ndarray]
-
-
 @dataclass(frozen=True)
 class KnownSentences:
     """What was heard.
@@ -120,7 +118,7 @@ class KnownSentences:
         return rows
 
 
-def known_sentences(texts: Sequence[str], signals: Mapping[str, Signals]) -> KnownSentences:
+def known_sentences(texts: Sequence[str], signals: Mapping[str, Sequence[np.ndarray]]) -> KnownSentences:
     """Identify every phrase of every version and control among the phrases and the 50 sentences of `PHRASES`.
 
     Parameters
@@ -163,19 +161,9 @@ def half_amplitude(model: KModel, case: Case) -> np.ndarray:
     return 0.5 * decode(model, case)
 
 
-def other_inverse(model: KModel, case: Case) -> np.ndarray:
-    """Decode with CustomSTFT and its own inverse, whose window is not that of the package."""
-    return decode(model, case, ("custom_stft",))
-
-
 def other_noise(model: KModel, case: Case) -> np.ndarray:
     """Decode on another draw of the source's noise, which is no fault and changes every sample."""
     return decode(model, case, drawn=noise.draw(case.frames, case.seed + 1, "gaussian"))
-
-
-def signal_noise(model: KModel, case: Case) -> np.ndarray:
-    """Decode with a function of the harmonic signal in the place of noise, as an older port did."""
-    return decode(model, case, ("signal_noise",))
 
 
 def float16(model: KModel, case: Case) -> np.ndarray:
@@ -211,8 +199,8 @@ def lost_chunk(model: KModel, case: Case) -> np.ndarray:
 FAULTS: dict[str, Callable[[KModel, Case], np.ndarray]] = {
     "naive padding": naive_padding,
     "half amplitude": half_amplitude,
-    "inverse of CustomSTFT": other_inverse,
-    "signal for noise": signal_noise,
+    "inverse of CustomSTFT": partial(decode, names=("custom_stft",)),  # whose window is not that of the package
+    "signal for noise": partial(decode, names=("signal_noise",)),  # made of the signal, as in an older port
     "float16 throughout": float16,
     "clipped WAV": clipped,
     "swapped blocks": swapped_stages,

@@ -163,10 +163,9 @@ def test_a_block_computes_the_same_sums(given):
     block, x, s = given
     with torch.no_grad():
         expected = block(x, s)
-        undo = on_planes(block)
-        assert type(block) is PlaneBlock
-        found = block(x, s)
-        undo()
+        with on_planes(block):
+            assert type(block) is PlaneBlock
+            found = block(x, s)
         assert type(block) is AdaINResBlock1
         assert torch.equal(block(x, s), expected)
         with patched(block, ("plane_blocks", "divided_snake")):
@@ -181,11 +180,10 @@ def test_padding_is_cut_off_in_it_too(given):
     clean = x * (torch.arange(24) < 16)
     with torch.no_grad():
         alone = block(x[..., :16], s)
-        undo = on_planes(block)
-        with within(block, valid):
-            inside = block(x, s)[..., :16]
-        leaking = block(clean, s)[..., :16]
-        undo()
+        with on_planes(block):
+            with within(block, valid):
+                inside = block(x, s)[..., :16]
+            leaking = block(clean, s)[..., :16]
     scale = float(alone.abs().max())
     assert torch.allclose(inside, alone, rtol=0, atol=1e-10 * scale)
     assert not torch.allclose(leaking, alone, rtol=0, atol=1e-3 * scale), "the control: without lengths it leaks"

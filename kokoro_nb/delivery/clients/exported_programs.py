@@ -282,7 +282,7 @@ def _modules(kokoro: Kokoro, noise: NoiseChoice, contract: ClientContract, room:
     kinds: dict[str, nn.Module] = {
         "duration": seven_stages.SizedDurations(model),
         "f0ntrain": seven_stages.SizedPitch(model),
-        "decoder_pre": seven_stages.SizedTrunk(model),
+        "decoder_pre": seven_stages.SizedTrunk(model.decoder),
         "decoder_har": seven_stages.SizedGenerator(model.decoder),
     }
     return {name: next(kinds[word] for word in kinds if word in name) for name in room.programs}

@@ -14,8 +14,6 @@ from kokoro_nb.errors import InputError
 Values = Mapping[str, np.ndarray]
 Step = Callable[[Values], Values]
 Steps = Mapping[str, Step]  # the names are those of `pocket_steps.step_modules`
-Watch = Callable[[str, str, Values, Values], None]
-_Run = Callable[[str, str, Values], Values]  # place, step and inputs to outputs
 
 
 @dataclass(frozen=True)
@@ -120,12 +118,7 @@ def embed(steps: Steps, host: Host, utterance: Utterance) -> np.ndarray:
 
 
 def speak(
-    steps: Steps,
-    host: Host,
-    utterance: Utterance,
-    embeddings: np.ndarray | None = None,
-    one_by_one: bool = False,
-    watch: Watch | None = None,
+    steps: Steps, host: Host, utterance: Utterance, embeddings: np.ndarray | None = None, one_by_one: bool = False
 ) -> Speech:
     """Say `utterance`.
 
@@ -142,8 +135,6 @@ def speak(
         What is read before; by default `embed` makes it.
     one_by_one : bool
         Whether that is read by ``conditioning step``, an embedding at a time.
-    watch : callable, optional
-        Called after each call of a step, with the place (``frame 3: language``), the step, its inputs and its outputs.
 
     Returns
     -------
@@ -155,53 +146,45 @@ def speak(
     InputError
         If the caches have too little room: a static graph would lose what goes beyond, without a word.
     """
-
-    def run(place: str, step: str, inputs: Values) -> Values:
-        outputs = steps[step](inputs)
-        if watch is not None:
-            watch(place, step, inputs, outputs)
-        return outputs
-
     if embeddings is None:
         embeddings = embed(steps, host, utterance)
     _require_room(host, embeddings.shape[1], len(utterance.noise))
-    read = language = _read(run, host, embeddings, one_by_one)
+    read = language = _read(steps, host, embeddings, one_by_one)
     decoder, latent, end = host.decoder, host.first, len(utterance.noise)
     latents, stops, frames = [], [], []
     for frame, noise in enumerate(utterance.noise):
-        made = run(f"frame {frame}: language", "language", {"latent": latent, **language})
+        made = steps["language"]({"latent": latent, **language})
         language = {name: made[name] for name in language}
         stops.append(made["stop"].reshape(()))
         if end == len(utterance.noise) and frame >= host.earliest and stops[-1] > host.stop_above:
             end = min(end, frame + utterance.after_stop)
         if frame >= end:
             break
-        latent = _sampled(run, frame, made["condition"], noise[None], utterance.sampler)[:, None]
-        made = run(f"frame {frame}: mimi", "mimi", {"latent": latent, **decoder})
+        latent = _sampled(steps["flow"], made["condition"], noise[None], utterance.sampler)[:, None]
+        made = steps["mimi"]({"latent": latent, **decoder})
         decoder = {name: made[name] for name in decoder}
         latents.append(latent[0, 0])
         frames.append(made["audio"].flatten())
     return Speech(np.stack(latents), np.stack(stops), np.stack(frames), read, language, decoder, host.rate)
 
 
-def _sampled(run: _Run, frame: int, condition: np.ndarray, x: np.ndarray, count: int) -> np.ndarray:
+def _sampled(flow: Step, condition: np.ndarray, x: np.ndarray, count: int) -> np.ndarray:
     """Take `x`, (1, latent width), from noise to a latent."""
     for i in range(count):
         times = {"s": np.full((1, 1), i / count, np.float32), "t": np.full((1, 1), (i + 1) / count, np.float32)}
-        made = run(f"frame {frame}: flow {i}", "flow", {"c": condition, **times, "x": x})
-        x = x + made["direction"] / np.float32(count)
+        x = x + flow({"c": condition, **times, "x": x})["direction"] / np.float32(count)
     return x
 
 
-def _read(run: _Run, host: Host, embeddings: np.ndarray, one_by_one: bool) -> dict[str, np.ndarray]:
+def _read(steps: Steps, host: Host, embeddings: np.ndarray, one_by_one: bool) -> dict[str, np.ndarray]:
     """Read `embeddings` into an empty state."""
     state = dict(host.language)
-    for i, (part, count) in enumerate(_chunks(embeddings, 1 if one_by_one else host.room)):
+    for part, count in _chunks(embeddings, 1 if one_by_one else host.room):
         if one_by_one:
-            made = run(f"conditioning step {i}", "conditioning step", {"embedding": part, **state})
+            made = steps["conditioning step"]({"embedding": part, **state})
         else:
             length = np.array([count], np.int64)
-            made = run(f"conditioning {i}", "conditioning", {"embeddings": part, "length": length, **state})
+            made = steps["conditioning"]({"embeddings": part, "length": length, **state})
         state = {name: made[name] for name in state}
     return state
 

@@ -3,9 +3,11 @@
 What the package itself says, on noise that is given to it, is the reference of every step and every loop.
 """
 
+import math
 import queue
 import threading
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -182,15 +184,10 @@ def package_speech(model: TTSModel, utterance: Utterance, stop: bool = True) -> 
     language = package_read(model, ids, voice, limit)
     read = flow_lm_state(model, tokens, language)
     stops: list[Tensor] = []
-    hook = model.flow_lm.out_eos.register_forward_hook(lambda _module, _args, out: stops.append(out))
-    before = model.sampler_decode_steps, model.eos_threshold
-    model.sampler_decode_steps = utterance.sampler
-    model.eos_threshold = model.eos_threshold if stop else float("inf")
-    try:
-        latents = package_latents(model, language, torch.from_numpy(utterance.noise), utterance.after_stop)
-    finally:
-        hook.remove()
-        model.sampler_decode_steps, model.eos_threshold = before
+    speaker = copy(model)  # of the same parts, so that the settings of the model stay
+    speaker.sampler_decode_steps, speaker.eos_threshold = utterance.sampler, model.eos_threshold if stop else math.inf
+    with model.flow_lm.out_eos.register_forward_hook(lambda _module, _args, out: stops.append(out)):
+        latents = package_latents(speaker, language, torch.from_numpy(utterance.noise), utterance.after_stop)
     frames, decoder = _decoded(model, latents)
     spoken = torch.cat(latents)[:, 0].numpy(), torch.cat(stops).flatten().numpy(), frames
     at_end = flow_lm_state(model, tokens + limit, language)

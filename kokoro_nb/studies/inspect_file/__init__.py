@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import torch
+from torch import Tensor
 
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.errors import InputError
@@ -210,10 +211,7 @@ def heard_decoder(kokoro: Kokoro, case: Case, frames: int, files: Mapping[str, P
 
 
 def _heard(
-    right: torch.Tensor,
-    files: Mapping[str, Path],
-    inputs: Mapping[str, torch.Tensor],
-    spoken: Callable[[np.ndarray], np.ndarray],
+    right: Tensor, files: Mapping[str, Path], inputs: Mapping[str, Tensor], spoken: Callable[[np.ndarray], np.ndarray]
 ) -> HeardFiles:
     """Run files as they ship, with all optimisations, and have `spoken` make audio of what they give."""
     signals, stopped = {REFERENCE: right.numpy()}, {}

@@ -103,10 +103,7 @@ def _complex(har: Tensor) -> np.ndarray:
     return torch.view_as_real(torch.polar(magnitude, phase)).numpy()
 
 
-Rows = list[dict[str, Any]]
-
-
-def leaks(plain: Trace, wide: Trace, limit: float = 1e-5) -> Rows:
+def leaks(plain: Trace, wide: Trace, limit: float = 1e-5) -> list[dict[str, Any]]:
     """Return a row for each operator whose valid part changes though nothing that it is computed from does.
 
     Parameters
@@ -136,7 +133,7 @@ def leaks(plain: Trace, wide: Trace, limit: float = 1e-5) -> Rows:
     ]
 
 
-def variances(plain: Trace, wide: Trace) -> Rows:
+def variances(plain: Trace, wide: Trace) -> list[dict[str, Any]]:
     """Return a row for each norm: the variance of what it reads in the buffer over the one without, of its channels.
 
     A channel that is constant without padding is left out.

@@ -15,7 +15,7 @@ from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.eager import Eager
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.pocket.generation import Host, Speech, Steps, Utterance, Values, Watch, embed, speak
+from kokoro_nb.models.pocket.generation import Host, Speech, Steps, Utterance, Values, embed, speak
 from kokoro_nb.models.pocket.pocket_steps import StepModule, eager_steps
 from kokoro_nb.studies.pockettts.step_loops import PackageReference, StepCall, StepRecorder
 from kokoro_nb.traces.statistics import Parity, compare
@@ -40,9 +40,9 @@ class Attempt:
     utterance: Utterance
     embeddings: np.ndarray
 
-    def speak(self, watch: Watch | None = None) -> Speech:
+    def speak(self) -> Speech:
         """Say it."""
-        return speak(self.steps, self.host, self.utterance, self.embeddings, watch=watch)
+        return speak(self.steps, self.host, self.utterance, self.embeddings)
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class Bug:
 
     Attributes
     ----------
-    name, title : str
-        Its key, and what is done wrong.
+    title : str
+        What is done wrong.
     apply : callable
         From an attempt to the same with the mistake in it.
     hidden : callable or None
@@ -66,7 +66,6 @@ class Bug:
         That test: of a `BugEffect` its figure, 0 but for rounding where all is well.
     """
 
-    name: str
     title: str
     apply: Callable[[Attempt], Attempt]
     hidden: Callable[[Attempt], Attempt | None] | None
@@ -113,54 +112,46 @@ def _with_step(right: Attempt, name: str, change: Callable[[Values], Values]) ->
 
 
 BUGS: Mapping[str, Bug] = {
-    one.name: one
-    for one in (
-        Bug(
-            "start_at_zero",
-            "start time fixed at 0",
-            lambda right: _with_step(right, "flow", lambda given: {**given, "s": np.zeros_like(given["s"])}),
-            lambda right: replace(right, utterance=replace(right.utterance, sampler=1)),
-            "one step of the sampler",
-            "latents against the package's, at two steps of the sampler or more (of peak)",
-            lambda effect: effect.latents.of_peak,
-        ),
-        Bug(
-            "end_off_by_one",
-            "end time of a sampler step is its start time",
-            lambda right: _with_step(right, "flow", lambda given: {**given, "t": given["s"]}),
-            None,
-            "none: it shows at any number of sampler steps",
-            "latents against the package's (of peak)",
-            lambda effect: effect.latents.of_peak,
-        ),
-        Bug(
-            "padding_counted",
-            "zero-padded conditioning that advances the position",
-            lambda right: _with_step(right, "conditioning", _padding_counted),
-            _full_chunks,
-            "as many tokens as there is room for",
-            "position after reading, against the number of tokens (positions)",
-            lambda effect: float(abs(effect.position)),
-        ),
-        Bug(
-            "nan_cache",
-            "cache filled with NaN, and no scrub",
-            _nan_cache,
-            None,
-            "none in a static graph: the package, which reads only what is written, never shows it",
-            "share of the cache after reading that is not finite",
-            lambda effect: 1 - effect.read.finite,
-        ),
-        Bug(
-            "text_first",
-            "text before voice",
-            _text_first,
-            _without_voice,
-            "no voice prompt",
-            "cache after reading, against the package's (of peak)",
-            lambda effect: effect.read.of_peak,
-        ),
-    )
+    "start_at_zero": Bug(
+        "start time fixed at 0",
+        lambda right: _with_step(right, "flow", lambda given: {**given, "s": np.zeros_like(given["s"])}),
+        lambda right: replace(right, utterance=replace(right.utterance, sampler=1)),
+        "one step of the sampler",
+        "latents against the package's, at two steps of the sampler or more (of peak)",
+        lambda effect: effect.latents.of_peak,
+    ),
+    "end_off_by_one": Bug(
+        "end time of a sampler step is its start time",
+        lambda right: _with_step(right, "flow", lambda given: {**given, "t": given["s"]}),
+        None,
+        "none: it shows at any number of sampler steps",
+        "latents against the package's (of peak)",
+        lambda effect: effect.latents.of_peak,
+    ),
+    "padding_counted": Bug(
+        "zero-padded conditioning that advances the position",
+        lambda right: _with_step(right, "conditioning", _padding_counted),
+        _full_chunks,
+        "as many tokens as there is room for",
+        "position after reading, against the number of tokens (positions)",
+        lambda effect: float(abs(effect.position)),
+    ),
+    "nan_cache": Bug(
+        "cache filled with NaN, and no scrub",
+        _nan_cache,
+        None,
+        "none in a static graph: the package, which reads only what is written, never shows it",
+        "share of the cache after reading that is not finite",
+        lambda effect: 1 - effect.read.finite,
+    ),
+    "text_first": Bug(
+        "text before voice",
+        _text_first,
+        _without_voice,
+        "no voice prompt",
+        "cache after reading, against the package's (of peak)",
+        lambda effect: effect.read.of_peak,
+    ),
 }
 
 
@@ -264,7 +255,7 @@ def recorded(attempt: Attempt, bug: Bug | None = None) -> tuple[Speech, tuple[St
     """
     recorder = StepRecorder(attempt.steps)
     listened = replace(attempt, steps=recorder.steps)
-    speech = (bug.apply(listened) if bug else listened).speak(recorder.place)
+    speech = (bug.apply(listened) if bug else listened).speak()
     return speech, tuple(recorder.calls)
 
 
@@ -336,9 +327,9 @@ class Mistakes:
         return [{"mistake": BUGS[name].title, **origin.as_dict()} for name, origin in self.origins.items()]
 
 
-def mistakes(right: PackageReference, frames: int = MISTAKE_FRAMES) -> Mistakes:
-    """Make each mistake by itself in at most `frames` frames, and find the first tensor that differs, call by call."""
-    few = replace(right.utterance, noise=right.utterance.noise[:frames])
+def mistakes(right: PackageReference) -> Mistakes:
+    """Make each mistake by itself in at most 12 frames, and find the first tensor that differs, call by call."""
+    few = replace(right.utterance, noise=right.utterance.noise[:MISTAKE_FRAMES])
     tried = attempt(eager_steps(right.modules), right.host, few)
     measured = tuple(row for bug in BUGS.values() for row in effects(bug, tried, SAMPLERS))
     short = replace(tried, utterance=replace(few, sampler=2, noise=few.noise[:1]))

@@ -87,7 +87,7 @@ def whole_model(case: PocketCase) -> tuple[nn.Module, list[dict[str, Tensor]], l
 
 @dataclass(frozen=True)
 class StepCall:
-    """One call of a step, as the step itself saw it."""
+    """One call of a step, as the step itself saw it; its place is where in the loop it stands: ``frame 3: flow 1``."""
 
     place: str
     step: str
@@ -103,20 +103,23 @@ class StepRecorder:
     steps : dict
         The same, recorded.
     calls : list of StepCall
-        In order; the place is the step's name until `place` gets it.
+        In order.
     """
 
     def __init__(self, steps: Steps):
         self.calls: list[StepCall] = []
         self.steps = {name: partial(self._called, name, step) for name, step in steps.items()}
 
-    def place(self, place: str, *_: Any) -> None:
-        """Give the last call its place: to be handed to `generation.speak` as `watch`."""
-        self.calls[-1] = replace(self.calls[-1], place=place)
-
     def _called(self, name: str, step: Step, inputs: Values) -> Values:
         outputs = step(inputs)
-        self.calls.append(StepCall(name, name, inputs, outputs))
+        before = [call.step for call in self.calls]
+        place, frame = f"{name} {before.count(name)}", before.count("language")
+        if name == "language":
+            place = f"frame {frame}: language"
+        elif name in ("flow", "mimi"):
+            count = f" {before[::-1].index('language')}" if name == "flow" else ""
+            place = f"frame {frame - 1}: {name}{count}"
+        self.calls.append(StepCall(place, name, inputs, outputs))
         return outputs
 
 
@@ -191,8 +194,8 @@ def reference(model: Any, utterance: Utterance, room: int) -> PackageReference:
 def _said(steps: Steps, host: Host, utterance: Utterance) -> tuple[Speech, tuple[StepCall, ...]]:
     """Speak it, then read it once more one embedding at a time; return what came out, and every call of both."""
     recorder = StepRecorder(steps)
-    speech = speak(recorder.steps, host, utterance, watch=recorder.place)
-    speak(recorder.steps, host, replace(utterance, noise=utterance.noise[:1]), one_by_one=True, watch=recorder.place)
+    speech = speak(recorder.steps, host, utterance)
+    speak(recorder.steps, host, replace(utterance, noise=utterance.noise[:1]), one_by_one=True)
     return speech, tuple(recorder.calls)
 
 
@@ -267,11 +270,7 @@ def loop_on(name: str, right: PackageReference, exported: Mapping[str, Exported 
     own = {s: largest_error(last[s].outputs, found) for s, found in alone.items() if not isinstance(found, Failure)}
     if failures:
         return RuntimeLoop(name, None, failures, own)
-    steps: Steps = {
-        step: _fed_back(program, right.modules[step])
-        for step, program in programs.items()
-        if not isinstance(program, Failure)
-    }
+    steps = {s: _fed_back(made, right.modules[s]) for s, made in programs.items() if not isinstance(made, Failure)}
     found, calls = _said(steps, right.host, right.utterance)
     errors: dict[str, list[float]] = {}
     for expected, call in zip(right.calls, calls, strict=True):

@@ -20,6 +20,7 @@ from kokoro_nb.models.architecture import STYLE
 from kokoro_nb.models.case import Case, decode
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
+from kokoro_nb.models.static_buffers import EXTENTS
 from kokoro_nb.traces.statistics import compare
 
 INPUTS = ("asr", "f0", "n")  # of the decoder, that are predicted
@@ -182,7 +183,6 @@ def _moved(kokoro: Kokoro, case: Case, error: float) -> np.ndarray:
     return decode(kokoro.model, replace(case, tensors=moved), EXPORT_PATCHES)
 
 
-OVER_FRAMES = {"asr": 2, "en": 2, "f0": 1, "n": 1, "har": 2, "harmonic_noise": 1}  # the axis that is padded
 FILL = 3.0  # put behind the valid part, where zeros stood: of the size of what is in front of it
 
 
@@ -266,11 +266,10 @@ def _leaks(speaker: TwoStages, name: str, given: dict[str, np.ndarray], audio: n
     frames = int(given["length"][0])
     filled, changed = dict(given), dict(given)
     for spec in part.inputs:
-        if spec.name in OVER_FRAMES:
-            axis = OVER_FRAMES[spec.name]
-            end = -(-given[spec.name].shape[axis] * frames // speaker.bucket(frames)[1])
-            filled[spec.name] = _from(given[spec.name], axis, end + 1)
-            changed[spec.name] = _from(given[spec.name], axis, 0)
+        for extent in EXTENTS.get(spec.name, ()):
+            end = extent.length({"frames": frames})
+            filled[spec.name] = _from(given[spec.name], extent.axis, end + 1)
+            changed[spec.name] = _from(given[spec.name], extent.axis, 0)
     for kind, claim, inputs, limit, relation in (
         ("padding", "What stands behind the end is not read.", filled, 1e-6, "<="),
         ("padding control", "What stands before it is.", changed, 1e-2, ">="),
@@ -329,8 +328,7 @@ class SpokenPieces:
     def lost(self) -> int:
         """How many phonemes of the text are in no piece; a space is dropped at each cut."""
         missing = Counter(self.symbols) - Counter("".join(piece.symbols for piece in self.pieces))
-        del missing[" "]
-        return sum(missing.values())
+        return missing.total() - missing[" "]
 
     @property
     def shortest(self) -> int:

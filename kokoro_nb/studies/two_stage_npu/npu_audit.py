@@ -10,15 +10,6 @@ from typing import Any, Literal
 
 from kokoro_nb.backends.base import Failure, absence
 from kokoro_nb.backends.qnn import Qnn, assignment
-from kokoro_nb.backends.qnn.assignment import (
-    Assignment,
-    Place,
-    all_nodes,
-    legacy_onnx,
-    module_path,
-    parts_of,
-    read_onnx,
-)
 from kokoro_nb.delivery.hub import hub_available, submit
 from kokoro_nb.delivery.pipeline import TwoStages
 from kokoro_nb.errors import InputError
@@ -33,7 +24,7 @@ TABLE = Path(__file__).parents[3] / "data" / "npu_operators.json"
 LIMIT = 2**31  # bytes: no protobuf message is larger, and weights may lie in a file beside it
 NOTES = ("reason", "note", "published", "compiler")
 # what the compiler may do with a node of each class without contradicting the table; of an unknown one anything is news
-EXPECTED: Mapping[Kind, tuple[Place, ...]] = {
+EXPECTED: Mapping[Kind, tuple[assignment.Place, ...]] = {
     "supported": ("npu", "removed"),
     "fallback": ("cpu", "removed"),
     "blocking": ("cpu",),
@@ -123,11 +114,11 @@ def audit(path: str | Path) -> NpuAudit:
     path = Path(path)
     if path.is_file() and path.stat().st_size >= LIMIT:
         raise InputError(f"{path} has 2 GiB or more, which no ONNX file can; save its weights as external data.")
-    model = read_onnx(path)
+    model = assignment.read_onnx(path)
     if not model.ir_version or not model.graph.node:
         raise InputError(f"{path} holds no ONNX graph; export it again.")
-    nodes = [*all_nodes(model.graph)]
-    graphs = [model.graph, *(part for node in nodes for part in parts_of(node))]
+    nodes = [*assignment.all_nodes(model.graph)]
+    graphs = [model.graph, *(part for node in nodes for part in assignment.parts_of(node))]
     values = [value for graph in graphs for value in (*graph.input, *graph.output, *graph.value_info)]
     stated = {value.name for value in values}
     results = [name for node in nodes for name in node.output if name]
@@ -135,7 +126,7 @@ def audit(path: str | Path) -> NpuAudit:
     return NpuAudit(tuple(map(_audited, nodes)), dynamic, sum(name not in stated for name in results))
 
 
-def disagreements(audited: NpuAudit, assignment: Assignment) -> list[dict[str, str]]:
+def disagreements(audited: NpuAudit, placed: assignment.Assignment) -> list[dict[str, str]]:
     """Return a row for every node of which table and compiler disagree, in the order of the file.
 
     A node that the compiler did not place differs too, and so does one that the table does not know.
@@ -145,13 +136,13 @@ def disagreements(audited: NpuAudit, assignment: Assignment) -> list[dict[str, s
     InputError
         If the two are not of the same file.
     """
-    if [node.op for node in audited.nodes] != [node.op for node in assignment.nodes]:
+    if [node.op for node in audited.nodes] != [node.op for node in placed.nodes]:
         raise InputError("The audit and the assignment are of different files; make both of the same one.")
     return [
-        {"name": placed.name, "op": node.op, "module": node.module, "table": node.kind}
-        | {"compiler": placed.place, "reason": placed.reason}
-        for node, placed in zip(audited.nodes, assignment.nodes, strict=True)
-        if placed.place not in EXPECTED[node.kind]
+        {"name": found.name, "op": node.op, "module": node.module, "table": node.kind}
+        | {"compiler": found.place, "reason": found.reason}
+        for node, found in zip(audited.nodes, placed.nodes, strict=True)
+        if found.place not in EXPECTED[node.kind]
     ]
 
 
@@ -168,17 +159,14 @@ def _audited(node: Any) -> AuditedNode:
     notes = [
         f"{key}: {about[key]}" if key in ("published", "compiler") else about[key] for key in NOTES if key in about
     ]
-    kind = about.get("class", "unknown")
-    return AuditedNode(
-        node.name, node.op_type, domain, module_path(node), kind, "; ".join(notes), about.get("removed_by", "")
-    )
+    path, kind, removed_by = assignment.module_path(node), about.get("class", "unknown"), about.get("removed_by", "")
+    return AuditedNode(node.name, node.op_type, domain, path, kind, "; ".join(notes), removed_by)
 
 
 def _is_fixed(kind: Any) -> bool:
     """Return whether a value is a tensor whose every dimension is a number."""
-    if not kind.HasField("tensor_type") or not kind.tensor_type.HasField("shape"):
-        return False
-    return all(dim.HasField("dim_value") for dim in kind.tensor_type.shape.dim)
+    tensor = kind.tensor_type  # of another kind of value it has no shape
+    return tensor.HasField("shape") and all(dim.HasField("dim_value") for dim in tensor.shape.dim)
 
 
 COMPILER = "onnxruntime-qnn"
@@ -249,7 +237,7 @@ def uncut_audit(kokoro: Kokoro, voice: str, seed: int) -> NpuAudit:
     tensors = capture(kokoro, "Hello world.", voice, seed=seed).tensors
     with patched(kokoro.model, ("custom_stft",)), TemporaryDirectory() as room:
         inputs = {"input_ids": tensors["ids"], "ref_s": tensors["ref_s"]}
-        return audit(_whole(legacy_onnx(KModelForONNX(kokoro.model), inputs, Path(room) / "model.onnx")))
+        return audit(_whole(assignment.legacy_onnx(KModelForONNX(kokoro.model), inputs, Path(room) / "model.onnx")))
 
 
 def _whole(found: Any) -> Any:

@@ -116,9 +116,8 @@ class Versions:
     def band_energies(self, reference: str) -> dict[str, dict[str, float]]:
         """Return the energy of every other version over that of `reference`, dB, for each of `spectrum.BANDS`."""
         first, heads = self.audio[reference], [f"{low / 1000:g}–{high / 1000:g} kHz" for low, high in spectrum.BANDS]
-        others = {name: y for name, y in self.audio.items() if name != reference}
-        ratios = {name: spectrum.band_energy_ratio_db(first, y, self.sr).tolist() for name, y in others.items()}
-        return {name: dict(zip(heads, each, strict=True)) for name, each in ratios.items()}
+        ratios = {name: spectrum.band_energy_ratio_db(first, y, self.sr).tolist() for name, y in self.audio.items()}
+        return {name: dict(zip(heads, each, strict=True)) for name, each in ratios.items() if name != reference}
 
     def spectrum_limit(self, reference: str) -> float:
         """Return how far from `reference` the spectrum of a version may be, dB, for what rounding does to it."""

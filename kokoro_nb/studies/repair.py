@@ -1,15 +1,18 @@
-"""Whether a set of patches makes the decoder's export work on a backend: one trial, stage by stage.
+"""14 asks which patches a runtime needs: the smallest set that makes an export work, each of which is proven needed.
 
-Faithful is judged where the numbers are well conditioned. The phase in the middle of the decoder is an atan2 of bins
-that hold little but rounding, so the source is judged before its transform, the transform in the complex plane, and the
-rest from the reference's own `har` on; the whole decoder has to be exported, to run, to be
-finite and to repeat itself. The reference is the model without any patch, in eager float64, on the same noise.
+A trial of a set goes stage by stage. Faithful is judged where the numbers are well conditioned. The phase in the middle
+of the decoder is an atan2 of bins that hold little but rounding, so the source is judged before its transform, the
+transform in the complex plane, and the rest from the reference's own `har` on; the whole decoder has to be exported, to
+run, to be finite and to repeat itself. The reference is the model without any patch, in eager float64, on the same
+noise.
 """
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from kokoro.model import KModel
@@ -19,10 +22,12 @@ from kokoro_nb.backends import backend
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.ladder import Climb, Outputs, climb
 from kokoro_nb.errors import InputError
+from kokoro_nb.findings import Verdict
 from kokoro_nb.locate.output_error import LOST
+from kokoro_nb.locate.search import smallest
 from kokoro_nb.models import noise, stages
 from kokoro_nb.models.case import Case
-from kokoro_nb.models.patches import PATCHES, active, patched
+from kokoro_nb.models.patches import EXPORT_PATCHES, PATCHES, active, patched, require_known
 from kokoro_nb.storage import digest
 from kokoro_nb.torch_private import pre_hooks
 from kokoro_nb.traces.statistics import allowed_error, compare, largest_error
@@ -77,11 +82,10 @@ def _parts(model: KModel, inputs: Mapping[str, Tensor]) -> dict[str, tuple[Make,
     generator = model.decoder.generator
     cut = {name: given for name, (_, given) in stages.parts(model.decoder, inputs).items()}
     har = cut["generator"]["har"]
-    source = {name: inputs[name] for name in ("f0", "harmonic_noise")}
     branch = {"x": generator.noise_convs[0](har), "s": inputs["s"]}
     from_har = {**{name: inputs[name] for name in ("asr", "f0", "n", "s")}, "har": har}
     return {
-        "excitation": (lambda m: stages.ExcitationStep(m.decoder.generator), source),
+        "excitation": (lambda m: stages.ExcitationStep(m.decoder.generator), cut["source"]),
         "transform": (lambda m: stages.TransformStep(m.decoder.generator), cut["stft forward"]),
         "inverse": (lambda m: stages.WaveformStep(m.decoder.generator), cut["stft inverse"]),
         "decoder block": (lambda m: m.decoder.encode, cut["encode"]),
@@ -166,19 +170,12 @@ class PatchBench:
     """
 
     def __init__(
-        self,
-        model: KModel,
-        case: Case,
-        name: str,
-        frames: int = 8,
-        limit: float = 1e-3,
-        calls: int = 3,
-        folder: str | Path | None = None,
+        self, model: KModel, case: Case, name: str, frames: int = 8, limit: float = 1e-3, folder: Path | None = None
     ):
         if active():
             raise InputError(f"The patch '{active()[0]}' is on; give the model as it is, patches are switched here.")
-        self.model, self.name, self.limit, self.calls = model, name, limit, calls
-        self.folder, self._known = folder, dict[str, StageOutcome]()
+        self.model, self.name, self.limit, self.folder = model, name, limit, folder
+        self._known: dict[str, StageOutcome] = {}
         self.stages = trial_stages(model, case, frames)
         for stage in self.stages:
             if not allowed_error(0.0, stage.floor) <= LOST:
@@ -206,7 +203,7 @@ class PatchBench:
         key = digest(stage.name.encode(), *structure(module))
         if key not in self._known:
             source = module if self.name.startswith("eager") else export_program(module, stage.inputs)
-            taken = climb(backend(self.name), source, stage.inputs, self.folder, self.calls)
+            taken = climb(backend(self.name), source, stage.inputs, self.folder)
             self._known[key] = judged(stage, taken, self.limit)
         return self._known[key]
 
@@ -240,9 +237,8 @@ def structure(module: nn.Module) -> Iterator[bytes]:
     Of the patches only those count that replace a method of a class that the module holds: two sets of patches that do
     the same to it yield the same.
     """
-    on = [PATCHES[name] for name in active()]
-    classes = tuple(type(part) for part in module.modules())
-    touching = [p.name for p in on if any(issubclass(kind, owner) for owner, *_ in p.rewrites for kind in classes)]
+    classes, on = tuple(type(part) for part in module.modules()), {name: PATCHES[name].rewrites for name in active()}
+    touching = [name for name, rows in on.items() if any(issubclass(kind, row[0]) for row in rows for kind in classes)]
     yield json.dumps(touching).encode()
     for path, part in module.named_modules():
         hooks = [type(hook).__qualname__ for hook in pre_hooks(part).values()]
@@ -251,3 +247,149 @@ def structure(module: nn.Module) -> Iterator[bytes]:
         for name, tensor in tensors:
             array = tensor.detach().contiguous().numpy()
             yield f"{name} {array.dtype} {array.shape} {tensor.stride()}".encode() + array.tobytes()
+
+
+Attempt = Callable[[tuple[str, ...], bool], PatchTrial]
+
+
+@dataclass(frozen=True)
+class PatchRepair:
+    """What was found for one backend.
+
+    Attributes
+    ----------
+    absent : str
+        Why nothing was tried; empty if it was.
+    unexecuted : str
+        Why what was built was not run: then the set makes the export succeed, and of the numbers nothing is known.
+    start, unpatched : PatchTrial or None
+        The full set, and no patch at all, in the smaller parts.
+    found : PatchTrial or None
+        The minimal set, in every stage; None if no set was found that works.
+    left_out : tuple of PatchTrial
+        For each patch of the minimal set, in order, the set without it: the proof.
+    """
+
+    backend: str
+    absent: str = ""
+    unexecuted: str = ""
+    start: PatchTrial | None = None
+    unpatched: PatchTrial | None = None
+    found: PatchTrial | None = None
+    left_out: tuple[PatchTrial, ...] = ()
+    trials: int = 0
+
+    @property
+    def minimal(self) -> tuple[str, ...] | None:
+        """The minimal set; None if there is none."""
+        return self.found.patches if self.found else None
+
+    @property
+    def proven(self) -> bool:
+        """Whether the set works in every stage and fails as soon as any one patch is left out."""
+        return self.found is not None and self.found.works and not any(trial.works for trial in self.left_out)
+
+    @property
+    def verdict(self) -> Verdict:
+        """``pass`` if the set is found and proven, ``skip`` if the runtime is absent, else ``fail``."""
+        return "skip" if self.absent else "pass" if self.proven else "fail"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row of a table."""
+        row: dict[str, Any] = {"backend": self.backend, "verdict": self.verdict}
+        if self.absent:
+            return {**row, "how": self.absent}
+        row["patches"] = "none works" if self.minimal is None else ", ".join(self.minimal) or "none is needed"
+        return {**row, "all of them": self.start.how or "works" if self.start else "", "sets tried": self.trials}
+
+    def proof(self) -> list[dict[str, Any]]:
+        """Return the rows of a table: each patch of the set that is left out, and how the rest fails."""
+        return [
+            {"backend": self.backend, "left out": patch, "outcome": trial.kind, "how": trial.how}
+            for patch, trial in zip(self.minimal or (), self.left_out, strict=True)
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all of it, for a machine to read."""
+        return {**asdict(self), "minimal": self.minimal, "proven": self.proven, "verdict": self.verdict}
+
+
+def repair(
+    model: KModel, case: Case, name: str, frames: int = 8, patches: Sequence[str] = EXPORT_PATCHES, limit: float = 1e-3
+) -> PatchRepair:
+    """Search the smallest set of patches with which the export of the decoder to a backend works.
+
+    A set works if every stage exports, runs, is finite, repeats itself, and agrees with the
+    model without patches where the numbers are well conditioned. Sets are tried on the smaller parts first; the set
+    that is found is confirmed on the whole, and if it does not hold there, the search is done again on the whole.
+
+    Parameters
+    ----------
+    patches : sequence of str
+        What to start from.
+
+    Raises
+    ------
+    InputError
+        If there is no such backend or patch, or rounding alone hides every error.
+    """
+    from tqdm import tqdm
+
+    require_known(patches)
+    absent = backend(name).available()
+    if absent:
+        return PatchRepair(name, absent=absent)
+    bench = PatchBench(model, case, name, frames, limit)
+    with tqdm(desc=f"repair {name}", unit="set", disable=None) as bar:
+
+        def attempt(names: tuple[str, ...], confirm: bool) -> PatchTrial:
+            bar.set_postfix_str(f"{len(names)} patches{', whole' if confirm else ''}")
+            trial = bench.trial(names, confirm)
+            bar.update()
+            return trial
+
+        return search(name, attempt, patches, backend(name).executes() or "")
+
+
+def search(name: str, attempt: Attempt, patches: Sequence[str] = EXPORT_PATCHES, unexecuted: str = "") -> PatchRepair:
+    """Do the search of `repair` with any way to try a set.
+
+    Parameters
+    ----------
+    attempt : callable
+        Tries a set, in the order of the catalogue; its second argument says whether on the largest stages too.
+    patches : sequence of str
+        What to start from.
+    unexecuted : str
+        Why nothing is run, where nothing is.
+    """
+    tried: set[tuple[str, ...]] = set()
+
+    @cache
+    def tries(names: tuple[str, ...], confirm: bool) -> PatchTrial:
+        tried.add(names)
+        return attempt(names, confirm)
+
+    def failing(names: tuple[str, ...]) -> PatchTrial:
+        # the largest stages only if the smaller parts work: what fails in a part fails
+        trial = tries(names, False)
+        return tries(names, True) if trial.works else trial
+
+    ordered = tuple(patch for patch in PATCHES if patch in patches)
+    starts = [ordered, *(_without(ordered, patch) for patch in ordered)]  # where one of them does harm, all but one
+    start, unpatched, found = tries(ordered, False), tries((), False), None
+    for works in (lambda names: tries(names, False).works, lambda names: failing(names).works):
+        begin = next((names for names in starts if works(names)), None)
+        if begin is None:
+            break
+        confirmed = tries(smallest(begin, works), True)
+        if confirmed.works:
+            found = confirmed
+            break
+    needed = found.patches if found else ()
+    left_out = tuple(failing(_without(needed, patch)) for patch in needed)
+    return PatchRepair(name, "", unexecuted, start, unpatched, found, left_out, len(tried))
+
+
+def _without(names: tuple[str, ...], left: str) -> tuple[str, ...]:
+    return tuple(name for name in names if name != left)
