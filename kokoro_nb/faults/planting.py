@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch.fx.node import map_arg
+from torch.fx.traceback import NodeSource, NodeSourceAction
 
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.called_operators import arguments_by_name
@@ -70,8 +71,6 @@ class FaultSite:
 
     def fits(self) -> bool:
         """Return whether the operator, as it is called now, still gives a result of its shape and dtype."""
-        if self.is_element:
-            return True
         result = evaluated(self.node.target, self.node.args, self.node.kwargs)
         return bool(result.shape == self.value.shape and result.dtype == self.value.dtype)
 
@@ -80,7 +79,9 @@ class FaultSite:
         graph = self.node.graph
         with graph.inserting_before(self.node) if ahead else graph.inserting_after(self._last):
             made = graph.call_function(target, args, kwargs)
-        made.meta = _provenance(self.node)
+        keys = ("nn_module_stack", "stack_trace", "torch_fn")
+        made.meta = {key: self.node.meta[key] for key in keys if key in self.node.meta}
+        made.meta["from_node"] = [NodeSource(self.node, "fault", NodeSourceAction.CREATE)]
         made.meta["val"] = evaluated(target, args, kwargs)
         self.made.append(made)
         if not ahead:
@@ -112,13 +113,6 @@ def evaluated(target: Any, args: Any, kwargs: Any) -> Any:
     values, named = map_arg((tuple(args), dict(kwargs)), lambda node: node.meta["val"])
     with torch.no_grad():
         return target(*values, **named)
-
-
-def _provenance(node: Any) -> dict[str, Any]:
-    from torch.fx.traceback import NodeSource, NodeSourceAction
-
-    copied = {key: node.meta[key] for key in ("nn_module_stack", "stack_trace", "torch_fn") if key in node.meta}
-    return {**copied, "from_node": [NodeSource(node, "fault", NodeSourceAction.CREATE)]}
 
 
 ATEN = torch.ops.aten
@@ -336,8 +330,7 @@ def program_copy(program: Any) -> Any:
     graph_module.recompile()
     about = copy.deepcopy(program.graph_signature), dict(program.state_dict), program.range_constraints
     more = copy.deepcopy(program.module_call_graph), program.example_inputs, dict(program.constants)
-    known = (*about, *more)
-    return torch.export.ExportedProgram(graph_module, graph_module.graph, *known, verifiers=program.verifiers)
+    return torch.export.ExportedProgram(graph_module, graph_module.graph, *about, *more, verifiers=program.verifiers)
 
 
 def possible(specification: Specification, kinds: Iterable[str] = tuple(KINDS)) -> dict[str, tuple[str, ...]]:
