@@ -14,21 +14,14 @@ from kokoro_nb.backends.signature import BFLOAT16
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.faults.planting import program_copy
 from kokoro_nb.findings import Verdict
+from kokoro_nb.locate import propagation
 from kokoro_nb.locate.bisection import Bisection, bisect
 from kokoro_nb.locate.culprit import Culprit, Mechanism, Name, with_known_defect, wrong_at
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.investigation import Investigation, Subject, reference_trace
 from kokoro_nb.locate.local_error import LocalError, explained_errors, parts
 from kokoro_nb.locate.output_error import OutputError, OutputLimit, output_error, worst_output
-from kokoro_nb.locate.propagation import (
-    Deviation,
-    ErrorPropagation,
-    deviations,
-    lossy_culprits,
-    precision_mechanism,
-    seen_deviations,
-    with_effects,
-)
+from kokoro_nb.locate.propagation import Deviation, ErrorPropagation, deviations, lossy_culprits, with_effects
 from kokoro_nb.locate.rule_evidence import Evidence
 from kokoro_nb.traces.statistics import describe
 from kokoro_nb.traces.trace import CONSTANT, Operator, Tap, Trace
@@ -87,7 +80,7 @@ def _measured(subject: Subject, found: Investigation, limits: dict[str, OutputLi
     for place, one in enumerate(culprits):
         if not one.mechanisms and one.kind == "nonfinite" and one.captured in seen:
             dtype = found.candidate[one.name].statistics.dtype
-            mechanism = precision_mechanism(seen[one.name], operators, one.name, dtype)
+            mechanism = propagation.precision_mechanism(seen[one.name], operators, one.name, dtype)
             if mechanism.name == "overflow of the dtype":
                 culprits[place] = replace(one, mechanisms=(mechanism,))
     culprits = [_with_lost_start(one, seen.get(one.captured), found) for one in culprits]
@@ -101,9 +94,8 @@ def placed(subject: Subject, culprit: Culprit) -> Culprit:
 
 
 def _seen(found: Investigation, culprits: Sequence[Culprit]) -> dict[str, Deviation]:
-    seen = seen_deviations(found.errors)
-    others = {one.captured for one in culprits} - set(seen)
-    return seen | (deviations(found.reference, found.candidate, others) if others else {})
+    seen = propagation.seen_deviations(found.errors)
+    return seen | deviations(found.reference, found.candidate, {one.captured for one in culprits} - set(seen))
 
 
 def _lossy(found: Investigation, culprits: Sequence[Culprit], limits: dict[str, OutputLimit]) -> tuple[Culprit, ...]:
@@ -278,7 +270,7 @@ def bisected_diagnosis(
         named = _lost_start(subject, outputs, limits)
         named = named or (_hidden_rounding(subject, trace, own, limits) if output.verdict == "fail" else [])
         culprits = tuple(placed(subject, one) for one in named)
-    culprits = with_effects(culprits, ErrorPropagation(known, seen_deviations(errors), limits))
+    culprits = with_effects(culprits, ErrorPropagation(known, propagation.seen_deviations(errors), limits))
     verdict, statement = found.verdict, found.statement
     together = next((one for one in culprits if one.mechanism.name == JOINED), None)
     if together is not None and verdict != "fail":
@@ -307,8 +299,8 @@ def _hidden_rounding(
         if right.dtype.kind == "f":
             rounded[one.operator.name] = Deviation(right + one.bound * draw.uniform(-1, 1, right.shape), right)
     hidden = replace(trace, backend=subject.runtime.name, meaning=meaning)
-    propagation = ErrorPropagation(hidden, rounded, limits)
-    found = lossy_culprits(propagation, hidden, what="rounding as large as its bound allows")
+    errors_of = ErrorPropagation(hidden, rounded, limits)
+    found = lossy_culprits(errors_of, hidden, what="rounding as large as its bound allows")
     if {one.mechanism.name for one in found} != {"accumulated phase"}:
         return []  # what any rounding may do is no evidence
     words = "not shown by the runtime; rounding within its bound is more than the output can bear"

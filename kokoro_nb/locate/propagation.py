@@ -7,6 +7,7 @@ top, as it was seen on the runtime. With the errors of all operators in it, it g
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -177,15 +178,9 @@ def lossy_operators(propagation: ErrorPropagation) -> tuple[str, ...]:
     whole = propagation.error(propagation.names)
     if whole.verdict != "fail" or not whole.limit > 0:
         return ()
-    for share in SHARES:
-        chosen = _harmful(propagation, propagation.names, share)
-        if chosen and _good(propagation, chosen):
-            break
-    else:
-        chosen = propagation.names
-        if not _good(propagation, chosen):
-            return ()
-    if len(chosen) > FEW or propagation.runs >= BUDGET:
+    some = (_harmful(propagation, propagation.names, share) for share in SHARES)
+    chosen = next((one for one in chain(some, [propagation.names]) if one and _good(propagation, one)), ())
+    if not chosen or len(chosen) > FEW or propagation.runs >= BUDGET:
         return chosen
     return smallest(chosen, lambda names: _good(propagation, names))
 
