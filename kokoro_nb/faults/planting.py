@@ -13,7 +13,7 @@ from torch.fx.node import map_arg
 from torch.fx.traceback import NodeSource, NodeSourceAction
 
 from kokoro_nb.backends.base import quietly
-from kokoro_nb.backends.called_operators import arguments_by_name
+from kokoro_nb.backends.called_operators import arguments_by_name, is_element
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.errors import InputError
@@ -52,12 +52,7 @@ class FaultSite:
     @property
     def op(self) -> str:
         """The operator: ``aten.mul.Tensor``; ``getitem`` for one of several results."""
-        return getattr(self.node.target, "__name__", "") if self.is_element else str(self.node.target)
-
-    @property
-    def is_element(self) -> bool:
-        """Whether the node takes one of several results."""
-        return getattr(self.node.target, "__name__", "") == "getitem"
+        return "getitem" if is_element(self.node) else str(self.node.target)
 
     @property
     def value(self) -> Any:
@@ -67,7 +62,7 @@ class FaultSite:
     @property
     def arguments(self) -> dict[str, Any]:
         """Arguments by the names of the operator's schema, defaults included; none for one of several results."""
-        return {} if self.is_element else arguments_by_name(self.node.target, self.node.args, self.node.kwargs)
+        return {} if is_element(self.node) else arguments_by_name(self.node.target, self.node.args, self.node.kwargs)
 
     def fits(self) -> bool:
         """Return whether the operator, as it is called now, still gives a result of its shape and dtype."""
@@ -136,7 +131,8 @@ class FaultKind(NamedTuple):
 
 def is_float(site: FaultSite) -> bool:
     """Return whether the result is one float tensor of one axis or more, and no one of several."""
-    return not site.is_element and site.value.is_floating_point() and site.value.ndim > 0 and site.value.numel() > 0
+    value = site.value
+    return not is_element(site.node) and value.is_floating_point() and value.ndim > 0 and value.numel() > 0
 
 
 def nan_channel(site: FaultSite) -> None:

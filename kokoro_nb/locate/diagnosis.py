@@ -255,13 +255,11 @@ def card(found: Diagnosis, whole: bool = False) -> markup.Fragment:
     return facts_card(markup.line(found.verdict, found.statement), facts)
 
 
-RUNNERS = {
+RUNNERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "onnxruntime": ("onnxruntime", ("onnx", "onnxscript", "onnxruntime")),
     "executorch-xnnpack": ("xnnpack", ("executorch",)),
-    "tvm": ("tvm", ("apache-tvm",)),
-    "tvm-unfused": ("tvm", ("apache-tvm",)),
-    "coreml-reference": ("coremltools", ("coremltools",)),
-    "coreml-reference-float32": ("coremltools", ("coremltools",)),
+    **dict.fromkeys(("tvm", "tvm-unfused"), ("tvm", ("apache-tvm",))),
+    **dict.fromkeys(("coreml-reference", "coreml-reference-float32"), ("coremltools", ("coremltools",))),
 }
 SCRIPT = "repro.py"
 ALLOWED = 16  # how many times PyTorch's own rounding on these inputs is allowed: one draw of it may be a small one

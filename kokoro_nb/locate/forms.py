@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch.fx.node import map_arg
 
+from kokoro_nb.backends.called_operators import is_element
 from kokoro_nb.faults.planting import FaultSite
 from kokoro_nb.torch_private import decomposition, schema
 
@@ -36,7 +37,7 @@ class OtherForm:
 
     def write(self, site: FaultSite) -> Any:
         """Add what the function computes behind the operator and return the node with its result, or None."""
-        if site.is_element:
+        if is_element(site.node):
             return None
         return added(site, self.function, **site.arguments, op=site.node.target, result=site.value)
 

@@ -344,13 +344,16 @@ class Subject:
         meaning = meaning.named_by or meaning
         return Trace("eager-float64", (), inputs=checked(self.inputs, self.healthy.inputs), meaning=meaning)
 
-    def outputs(self, candidate: Exported | None = None, runtime: Backend | None = None) -> Any:
+    def outputs(self, candidate: Exported | Failure | str | None = None, runtime: Backend | None = None) -> Any:
         """Return the outputs of the program, or of another form of it, on the runtime or on another; or a failure.
 
         Returns
         -------
-        dict of numpy.ndarray or Failure
+        dict of numpy.ndarray or Failure or str
+            The failure or sentence that was given in place of a program.
         """
+        if isinstance(candidate, Failure | str):
+            return candidate
         runtime = runtime or self.runtime
         program = loaded(runtime, candidate or self.candidate, self.inputs, self.folder)
         return outputs_of(runtime, program, self.inputs)

@@ -6,12 +6,13 @@ from typing import Any
 
 import torch
 
+from kokoro_nb.backends.called_operators import is_element
 from kokoro_nb.faults.planting import ATEN, KINDS, FaultKind, FaultSite
 
 
 def is_one_of_equals(site: FaultSite) -> bool:
     """Return whether the result is the first of several of one shape."""
-    values = site.node.args[0].meta["val"] if site.is_element and site.node.args[1] == 0 else ()
+    values = site.node.args[0].meta["val"] if is_element(site.node) and site.node.args[1] == 0 else ()
     return len(values) > 1 and len({(value.shape, value.dtype) for value in values}) == 1
 
 
