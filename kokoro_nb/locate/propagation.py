@@ -15,7 +15,7 @@ import numpy as np
 from kokoro_nb.locate.culprit import Culprit, Mechanism, wrong_at
 from kokoro_nb.locate.local_error import LocalError, parts, peak_of
 from kokoro_nb.locate.mechanism_rules import lowered_as_another
-from kokoro_nb.locate.output_error import OutputError, OutputLimit, worst_output
+from kokoro_nb.locate.output_error import Limits, OutputError, worst_output
 from kokoro_nb.locate.rule_evidence import evidence_of
 from kokoro_nb.locate.search import smallest
 from kokoro_nb.traces.trace import Operator, Trace, with_readers, with_sources
@@ -79,9 +79,7 @@ class ErrorPropagation:
         Limit of each output.
     """
 
-    def __init__(
-        self, reference: Trace, errors: Mapping[str, Deviation], limits: Mapping[str, OutputLimit] | None = None
-    ):
+    def __init__(self, reference: Trace, errors: Mapping[str, Deviation], limits: Limits | None = None):
         self.reference, self.errors, self.limits = reference, errors, limits
         self._known: dict[frozenset[str], OutputError] = {}
 

@@ -270,9 +270,7 @@ def _wide(op: Any, result: Any, blocks: bool, **given: Any) -> Any:
     return (RUNNING.function(**wide) if blocks and "cumsum" in str(op) else forms.called(op, op, wide)).half()
 
 
-IN_FLOAT32 = {
-    blocks: OtherForm("float32", "it computes in float32", partial(_wide, blocks=blocks)) for blocks in (False, True)
-}
+IN_FLOAT32 = {one: OtherForm("float32", "it computes in float32", partial(_wide, blocks=one)) for one in (False, True)}
 
 
 def forms_of(kind: str) -> tuple[OtherForm, ...]:

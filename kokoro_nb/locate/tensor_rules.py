@@ -135,11 +135,9 @@ def one_pass_variance(evidence: Evidence) -> Mechanism | None:
     if not lowest > 1e4:
         return None
     text = (f"mean² / variance of its input is {lowest:.2g} or more in the wrong channels",)
-    if good.size and good.max() > lowest:
-        against = (f"a channel that is right has {good.max():.2g}",)
-        return Mechanism("one-pass variance", STATEMENT, text, against=against)
-    others = (f"and {good.max():.2g} at most in the others",) if good.size else ()
-    return Mechanism("one-pass variance", STATEMENT, (*text, *others))
+    against = (f"a channel that is right has {good.max():.2g}",) if good.size and good.max() > lowest else ()
+    others = (f"and {good.max():.2g} at most in the others",) if good.size and not against else ()
+    return Mechanism("one-pass variance", STATEMENT, (*text, *others), against=against)
 
 
 def short_variance(evidence: Evidence) -> Mechanism | None:
