@@ -69,25 +69,22 @@ class FaultSite:
         result = evaluated(self.node.target, self.node.args, self.node.kwargs)
         return bool(result.shape == self.value.shape and result.dtype == self.value.dtype)
 
-    def emit(self, target: Any, *args: Any, ahead: bool = False, **kwargs: Any) -> Any:
-        """Add a node that is made of this operator: after what was added last, or `ahead` of the operator itself."""
-        graph = self.node.graph
-        with graph.inserting_before(self.node) if ahead else graph.inserting_after(self._last):
-            made = graph.call_function(target, args, kwargs)
+    def emit(self, target: Any, *args: Any, **kwargs: Any) -> Any:
+        """Add a node that is made of this operator, after what was added last."""
+        with self.node.graph.inserting_after(self._last):
+            made = self.node.graph.call_function(target, args, kwargs)
         keys = ("nn_module_stack", "stack_trace", "torch_fn")
         made.meta = {key: self.node.meta[key] for key in keys if key in self.node.meta}
         made.meta["from_node"] = [NodeSource(self.node, "fault", NodeSourceAction.CREATE)]
         made.meta["val"] = evaluated(target, args, kwargs)
         self.made.append(made)
-        if not ahead:
-            self._last = made
+        self._last = made
         return made
 
-    def give(self, result: Any, instead: Any = None) -> None:
-        """Have everybody else read `result` in place of this operator's, or of the node `instead`."""
-        before = self.node if instead is None else instead
-        before.replace_all_uses_with(result, delete_user_cb=lambda user: user not in self.made)
-        self.program.graph_signature.replace_all_uses(before.name, result.name)
+    def give(self, result: Any) -> None:
+        """Have everybody else read `result` in place of this operator's."""
+        self.node.replace_all_uses_with(result, delete_user_cb=lambda user: user not in self.made)
+        self.program.graph_signature.replace_all_uses(self.node.name, result.name)
 
     def call(self, /, **changes: Any) -> None:
         """Change arguments of the operator, by the names of its schema."""

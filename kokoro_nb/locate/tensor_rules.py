@@ -78,8 +78,6 @@ def padded_statistics(evidence: Evidence) -> Mechanism | None:
     if x.shape[:-1] != error.right.shape[:-1] or not SHORTEST <= valid < x.shape[-1]:
         return None
     part = x[..., :valid]
-    if not all(np.isfinite(one).all() for one in (x, error.given, error.right)):
-        return None
     over_all, over_part = ((part - of.mean(-1, keepdims=True)) / of.std(-1, keepdims=True) for of in (x, part))
     given = error.given.astype(np.float64)
     spread = np.square(over_all - over_all.mean(-1, keepdims=True)).sum(-1, keepdims=True)
@@ -87,7 +85,7 @@ def padded_statistics(evidence: Evidence) -> Mechanism | None:
     scale = apart.sum(-1, keepdims=True) / spread
     shift = given.mean(-1, keepdims=True) - scale * over_all.mean(-1, keepdims=True)
     share = nearer(error.right, given, scale * over_part + shift)
-    if not share > MOSTLY:
+    if not share > MOSTLY:  # nor if it is NaN, for something is not finite
         return None
     text = f"right with mean and deviation of the first {valid} of {x.shape[-1]} positions, to {100 * share:.4g} %"
     words = "padding takes part in mean and deviation"

@@ -27,12 +27,22 @@ def swapped_results(site: FaultSite) -> None:
     joined = site.emit(ATEN.cat.default, parts[::-1], axis)
     again = site.emit(ATEN.split.Tensor, joined, site.value.shape[axis], axis)
     for place, part in elements.items():
-        site.give(site.emit(operator.getitem, again, place), instead=part)
+        other = FaultSite(site.program, part)
+        other.made = site.made
+        other.give(site.emit(operator.getitem, again, place))
+
+
+def ahead(site: FaultSite, target: Any, *args: Any) -> Any:
+    """Add a node ahead of the operator itself, which is to read it."""
+    last, made = site._last, site.emit(target, *args)
+    site.node.prepend(made)
+    site._last = last
+    return made
 
 
 def overflow(site: FaultSite) -> None:
     """Add 100 to the argument of an exponential, beyond the 88.7 that float32 can hold."""
-    site.call(self=site.emit(torch.ops.aten.add.Tensor, site.arguments["self"], 100.0, ahead=True))
+    site.call(self=ahead(site, ATEN.add.Tensor, site.arguments["self"], 100.0))
 
 
 REDUCTIONS = ("aten.mean.dim", "aten.sum.dim_IntList", "aten.amax.default", "aten.amin.default")
@@ -47,7 +57,7 @@ def short_reduction(site: FaultSite) -> None:
     """Leave out the last element of what is reduced."""
     source, axis = site.arguments["self"], _reduced(site)
     size = source.meta["val"].shape[axis]
-    site.call(self=site.emit(torch.ops.aten.slice.Tensor, source, axis, 0, size - 1, ahead=True))
+    site.call(self=ahead(site, ATEN.slice.Tensor, source, axis, 0, size - 1))
 
 
 def is_dilatable(site: FaultSite) -> bool:
@@ -82,7 +92,7 @@ def is_addition(site: FaultSite) -> bool:
 
 def lost_operand(site: FaultSite) -> None:
     """Leave out the second term of a sum: multiply it by 1e-30."""
-    site.call(other=site.emit(torch.ops.aten.mul.Tensor, site.arguments["other"], 1e-30, ahead=True))
+    site.call(other=ahead(site, ATEN.mul.Tensor, site.arguments["other"], 1e-30))
 
 
 def _operands(site: FaultSite) -> dict[str, Any]:
