@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 import torch
 from torch.fx.node import map_arg
+from torch.fx.traceback import NodeSource, NodeSourceAction
 
 from kokoro_nb.backends.base import quietly
-from kokoro_nb.backends.called_operators import arguments_by_name
+from kokoro_nb.backends.called_operators import arguments_by_name, is_element
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.errors import InputError
@@ -51,12 +52,7 @@ class FaultSite:
     @property
     def op(self) -> str:
         """The operator: ``aten.mul.Tensor``; ``getitem`` for one of several results."""
-        return getattr(self.node.target, "__name__", "") if self.is_element else str(self.node.target)
-
-    @property
-    def is_element(self) -> bool:
-        """Whether the node takes one of several results."""
-        return getattr(self.node.target, "__name__", "") == "getitem"
+        return "getitem" if is_element(self.node) else str(self.node.target)
 
     @property
     def value(self) -> Any:
@@ -66,32 +62,29 @@ class FaultSite:
     @property
     def arguments(self) -> dict[str, Any]:
         """Arguments by the names of the operator's schema, defaults included; none for one of several results."""
-        return {} if self.is_element else arguments_by_name(self.node.target, self.node.args, self.node.kwargs)
+        return {} if is_element(self.node) else arguments_by_name(self.node.target, self.node.args, self.node.kwargs)
 
     def fits(self) -> bool:
         """Return whether the operator, as it is called now, still gives a result of its shape and dtype."""
-        if self.is_element:
-            return True
         result = evaluated(self.node.target, self.node.args, self.node.kwargs)
         return bool(result.shape == self.value.shape and result.dtype == self.value.dtype)
 
-    def emit(self, target: Any, *args: Any, ahead: bool = False, **kwargs: Any) -> Any:
-        """Add a node that is made of this operator: after what was added last, or `ahead` of the operator itself."""
-        graph = self.node.graph
-        with graph.inserting_before(self.node) if ahead else graph.inserting_after(self._last):
-            made = graph.call_function(target, args, kwargs)
-        made.meta = _provenance(self.node)
+    def emit(self, target: Any, *args: Any, **kwargs: Any) -> Any:
+        """Add a node that is made of this operator, after what was added last."""
+        with self.node.graph.inserting_after(self._last):
+            made = self.node.graph.call_function(target, args, kwargs)
+        keys = ("nn_module_stack", "stack_trace", "torch_fn")
+        made.meta = {key: self.node.meta[key] for key in keys if key in self.node.meta}
+        made.meta["from_node"] = [NodeSource(self.node, "fault", NodeSourceAction.CREATE)]
         made.meta["val"] = evaluated(target, args, kwargs)
         self.made.append(made)
-        if not ahead:
-            self._last = made
+        self._last = made
         return made
 
-    def give(self, result: Any, instead: Any = None) -> None:
-        """Have everybody else read `result` in place of this operator's, or of the node `instead`."""
-        before = self.node if instead is None else instead
-        before.replace_all_uses_with(result, delete_user_cb=lambda user: user not in self.made)
-        self.program.graph_signature.replace_all_uses(before.name, result.name)
+    def give(self, result: Any) -> None:
+        """Have everybody else read `result` in place of this operator's."""
+        self.node.replace_all_uses_with(result, delete_user_cb=lambda user: user not in self.made)
+        self.program.graph_signature.replace_all_uses(self.node.name, result.name)
 
     def call(self, /, **changes: Any) -> None:
         """Change arguments of the operator, by the names of its schema."""
@@ -112,13 +105,6 @@ def evaluated(target: Any, args: Any, kwargs: Any) -> Any:
     values, named = map_arg((tuple(args), dict(kwargs)), lambda node: node.meta["val"])
     with torch.no_grad():
         return target(*values, **named)
-
-
-def _provenance(node: Any) -> dict[str, Any]:
-    from torch.fx.traceback import NodeSource, NodeSourceAction
-
-    copied = {key: node.meta[key] for key in ("nn_module_stack", "stack_trace", "torch_fn") if key in node.meta}
-    return {**copied, "from_node": [NodeSource(node, "fault", NodeSourceAction.CREATE)]}
 
 
 ATEN = torch.ops.aten
@@ -142,7 +128,8 @@ class FaultKind(NamedTuple):
 
 def is_float(site: FaultSite) -> bool:
     """Return whether the result is one float tensor of one axis or more, and no one of several."""
-    return not site.is_element and site.value.is_floating_point() and site.value.ndim > 0 and site.value.numel() > 0
+    value = site.value
+    return not is_element(site.node) and value.is_floating_point() and value.ndim > 0 and value.numel() > 0
 
 
 def nan_channel(site: FaultSite) -> None:
@@ -336,8 +323,7 @@ def program_copy(program: Any) -> Any:
     graph_module.recompile()
     about = copy.deepcopy(program.graph_signature), dict(program.state_dict), program.range_constraints
     more = copy.deepcopy(program.module_call_graph), program.example_inputs, dict(program.constants)
-    known = (*about, *more)
-    return torch.export.ExportedProgram(graph_module, graph_module.graph, *known, verifiers=program.verifiers)
+    return torch.export.ExportedProgram(graph_module, graph_module.graph, *about, *more, verifiers=program.verifiers)
 
 
 def possible(specification: Specification, kinds: Iterable[str] = tuple(KINDS)) -> dict[str, tuple[str, ...]]:

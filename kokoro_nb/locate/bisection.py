@@ -135,10 +135,9 @@ def _unseen(outputs: tuple[LocalError, ...]) -> str:
         return "Every output is right on these inputs; an error inside that reaches none is not seen."
     off = float(np.max([one.of_peak for one in floats]))  # which keeps NaN
     seen = float(np.max([one.bound_of_peak for one in floats]))
-    return (
-        f"No output differs from the operators in float64 by more than {off:.2g} of its peak on these inputs; an error "
-        f"inside that moves none by more than {seen:.2g} of its peak, the rounding-error bound, would not be seen."
-    )
+    near = f"No output differs from the operators in float64 by more than {off:.2g} of its peak on these inputs"
+    inside = f"an error inside that moves none by more than {seen:.2g} of its peak, the rounding-error bound"
+    return f"{near}; {inside}, would not be seen."
 
 
 def _size(error: LocalError) -> str:
@@ -310,9 +309,7 @@ def judged_alone(
 MOST = 4  # operators of which one is wrong, and wrong results of which that is asked
 
 
-def narrowed(
-    found: tuple[Culprit, ...], runtime: Backend, candidate: Exported, reference: Trace
-) -> tuple[Culprit, ...]:
+def narrowed(found: tuple[Culprit, ...], runtime: Backend, program: Exported, reference: Trace) -> tuple[Culprit, ...]:
     """Return the culprits; of several operators of which one is wrong, the first that is wrong alone, if one is.
 
     Parameters
@@ -321,13 +318,13 @@ def narrowed(
         What `divergences` found.
     runtime : Backend
         Where each is compiled alone.
-    candidate : Exported
+    program : Exported
         The program.
     reference : Trace
         Of PyTorch, with whole tensors: what each is given.
     """
     several = [one for one in found if 1 < len(one.candidates) <= MOST][:MOST]
-    alone = {id(one): _first_wrong(one, runtime, candidate, reference) for one in several}
+    alone = {id(one): _first_wrong(one, runtime, program, reference) for one in several}
     return tuple(alone.get(id(one)) or one for one in found)
 
 

@@ -255,13 +255,11 @@ def card(found: Diagnosis, whole: bool = False) -> markup.Fragment:
     return facts_card(markup.line(found.verdict, found.statement), facts)
 
 
-RUNNERS = {
+RUNNERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "onnxruntime": ("onnxruntime", ("onnx", "onnxscript", "onnxruntime")),
     "executorch-xnnpack": ("xnnpack", ("executorch",)),
-    "tvm": ("tvm", ("apache-tvm",)),
-    "tvm-unfused": ("tvm", ("apache-tvm",)),
-    "coreml-reference": ("coremltools", ("coremltools",)),
-    "coreml-reference-float32": ("coremltools", ("coremltools",)),
+    **dict.fromkeys(("tvm", "tvm-unfused"), ("tvm", ("apache-tvm",))),
+    **dict.fromkeys(("coreml-reference", "coreml-reference-float32"), ("coremltools", ("coremltools",))),
 }
 SCRIPT = "repro.py"
 ALLOWED = 16  # how many times PyTorch's own rounding on these inputs is allowed: one draw of it may be a small one
@@ -322,10 +320,8 @@ def write_finding_bundle(
         (draft / "values.safetensors").write_bytes(save({**tensors, "right result": torch.from_numpy(right)}))
         write_json(draft / "finding.json", about)
 
-    alone = (
-        f"{name} alone, on PyTorch's inputs, is right on {culprit.backend}: the error needs the operators "
-        "around it, so that there is no bundle of this operator."
-    )
+    alone = f"{name} alone, on PyTorch's inputs, is right on {culprit.backend}"
+    alone += ": the error needs the operators around it, so that there is no bundle of this operator."
     return write_shown(folder, SCRIPT, fill, {"": 1, "--mended": 0}, alone)
 
 
@@ -349,12 +345,10 @@ def _seen(culprit: Culprit) -> str:
 
 def _report(culprit: Culprit, packages: tuple[str, ...], limit: float, title: str) -> str:
     """Return the bug report, in Markdown."""
+    expected = f"Expected is the operator in float64 on the same inputs, to {limit:.3g} of the peak"
+    allowed = f"what rounding explains, and {ALLOWED} times what PyTorch itself is off on them"
     sections = {
-        "Expected and actual": [
-            f"Expected is the operator in float64 on the same inputs, to {limit:.3g} of the peak: what rounding "
-            f"explains, and {ALLOWED} times what PyTorch itself is off on them. Seen in the whole model: "
-            f"{_seen(culprit)}."
-        ],
+        "Expected and actual": [f"{expected}: {allowed}. Seen in the whole model: {_seen(culprit)}."],
         "What may be the cause": ["\n".join(f"- {one}" for one in culprit.mechanisms)] if culprit.mechanisms else [],
         "How to run it": [
             f"    python {SCRIPT}\n    python {SCRIPT} --mended",

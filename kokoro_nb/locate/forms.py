@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch.fx.node import map_arg
 
+from kokoro_nb.backends.called_operators import is_element
 from kokoro_nb.faults.planting import FaultSite
 from kokoro_nb.torch_private import decomposition, schema
 
@@ -36,7 +37,7 @@ class OtherForm:
 
     def write(self, site: FaultSite) -> Any:
         """Add what the function computes behind the operator and return the node with its result, or None."""
-        if site.is_element:
+        if is_element(site.node):
             return None
         return added(site, self.function, **site.arguments, op=site.node.target, result=site.value)
 
@@ -115,14 +116,9 @@ def is_mask(value: Any) -> bool:
     return str(getattr(value, "dtype", "")) == "torch.bool"
 
 
-def filled(like: Any, value: Any, dtype: Any = None) -> Any:
-    """Return a tensor of one number in the shape of another, by default in its dtype."""
-    return torch.full_like(like, value, dtype=dtype)
-
-
 def choose(condition: Any, x: Any, other: Any) -> Any:
     """Return `torch.where` of tensors alone: coremltools has none of a number."""
-    x, other = (one if is_tensor(one) else filled(two, one) for one, two in ((x, other), (other, x)))
+    x, other = (one if is_tensor(one) else torch.full_like(two, one) for one, two in ((x, other), (other, x)))
     return x.where(condition, other)
 
 
@@ -182,7 +178,7 @@ def _whole_quotient(self: Any, other: Any, result: Any, rounding_mode: str | Non
     if rounding_mode is None or is_float(result):
         return None
     x = self.to(result.dtype)
-    return x.div(other.to(x.dtype) if is_tensor(other) else filled(x, other), rounding_mode=rounding_mode)
+    return x.div(other.to(x.dtype) if is_tensor(other) else torch.full_like(x, other), rounding_mode=rounding_mode)
 
 
 def _not_equal(self: Any, other: Any, **_: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.backends import backend
-from kokoro_nb.backends.base import Artifact, Backend, Failure, RungError, Runnable, on_rung, running
+from kokoro_nb.backends.base import Backend, Failure, RungError, Runnable, on_rung, running
 from kokoro_nb.backends.eager import EagerProgram
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.ladder import difference, loaded, outputs_of
@@ -21,7 +21,7 @@ from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.locate.output_error import OutputError, worst_output
 from kokoro_nb.locate.verdicts import divergences, first_nonfinite, judged
-from kokoro_nb.traces.trace import Keep, Recorder, Taps, Trace, chosen, sharing
+from kokoro_nb.traces.trace import Keep, Recorder, Tap, Taps, Trace, chosen, sharing
 
 EXTRA_OUTPUTS = "compiled once more, with results as further outputs"
 
@@ -50,7 +50,7 @@ def traced(
     InputError
         As `base.Program.trace` does, and if the program cannot be exported or run here.
     """
-    trace = backend.load(_made(backend, exported, inputs, folder)).trace(inputs, taps, keep)
+    trace = backend.load(backend.export(exported, inputs, folder)).trace(inputs, taps, keep)
     return trace if trace.taps else with_extra_outputs(backend, exported, inputs, taps, keep, folder)
 
 
@@ -67,7 +67,7 @@ def with_extra_outputs(
         floats = {operator.name for operator in operators if operator.dtype.startswith("float")}
         names = [name for name in names if name in floats]
         tapped = with_outputs(exported, names)
-        made = _made(backend, tapped, inputs, folder)
+        made = backend.export(tapped, inputs, folder)
     results = backend.load(made).run(inputs)
     places = output_of(tapped)
     recorder = Recorder(operators, keep)
@@ -81,13 +81,6 @@ def _overwritten(node: Any) -> bool:
     """Return whether nothing reads what a node gives but writes to it, which TVM takes for writes in place."""
     writes = [str(user.target).startswith(("aten.fill.", "aten.copy.")) for user in node.users]
     return all([*writes, bool(writes), *(user.args[1:].count(node) == 0 for user in node.users)])
-
-
-def _made(backend: Backend, exported: Exported, inputs: Arrays, folder: str | Path | None) -> Artifact:
-    made = backend.export(exported, inputs, folder)
-    if isinstance(made, Failure):
-        raise InputError(f"There is nothing to look into, for {made}")
-    return made
 
 
 BEFORE = {"itself": None, "itself twice": None, "NaN in every float": np.nan, "zeros": 0.0, "a constant": 1.0}
@@ -299,13 +292,12 @@ def _stateful(candidate: Exported, inputs: Arrays) -> Runnable | None:
 def _laid(trace: Trace, reference: Trace) -> Trace:
     """Return a trace at another length than the example's with the views in their shape: it may show their memory."""
     shapes = {tap.name: tap.statistics.shape for tap in reference.taps}
-    taps = (
-        replace(tap, value=laid(tap.value, shapes[tap.name]))
-        if tap.value is not None and shapes.get(tap.name, tap.operator.shape) != tap.operator.shape
-        else tap
-        for tap in trace.taps
-    )
-    return replace(trace, taps=tuple(taps))
+
+    def value(tap: Tap) -> np.ndarray | None:
+        shape = shapes.get(tap.name, tap.operator.shape)
+        return tap.value if tap.value is None or shape == tap.operator.shape else laid(tap.value, shape)
+
+    return trace.with_values(value)
 
 
 def _with_figures(nonfinite: Culprit, faults: tuple[Culprit, ...]) -> Culprit:
@@ -352,13 +344,16 @@ class Subject:
         meaning = meaning.named_by or meaning
         return Trace("eager-float64", (), inputs=checked(self.inputs, self.healthy.inputs), meaning=meaning)
 
-    def outputs(self, candidate: Exported | None = None, runtime: Backend | None = None) -> Any:
+    def outputs(self, candidate: Exported | Failure | str | None = None, runtime: Backend | None = None) -> Any:
         """Return the outputs of the program, or of another form of it, on the runtime or on another; or a failure.
 
         Returns
         -------
-        dict of numpy.ndarray or Failure
+        dict of numpy.ndarray or Failure or str
+            The failure or sentence that was given in place of a program.
         """
+        if isinstance(candidate, Failure | str):
+            return candidate
         runtime = runtime or self.runtime
         program = loaded(runtime, candidate or self.candidate, self.inputs, self.folder)
         return outputs_of(runtime, program, self.inputs)

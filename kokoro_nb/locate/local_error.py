@@ -17,7 +17,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.locate.rounding_bound import RoundingBound, apart, is_float, kept_wide, measured, nudged, units
 from kokoro_nb.locate.rounding_families import by_channel
 from kokoro_nb.traces.statistics import of_peak
-from kokoro_nb.traces.trace import CONSTANT, INPUT, VIEWS, Meaning, Operator, Trace
+from kokoro_nb.traces.trace import CONSTANT, INPUT, VIEWS, Given, Meaning, Operator, Trace
 
 THROUGH = 1.01  # how many times what bounded rounding before it does to a result: a bound is nine deviations already
 
@@ -130,7 +130,7 @@ class Judge:
             given = given.reshape(exact.shape)  # a runtime shows a view as the memory that it is of
         form = _form(given, exact, operator)
         if form:
-            return _misformed(operator, given, exact, along, form)
+            return replace(_misformed(operator, given, exact, form), along=along)
         if not np.issubdtype(given.dtype, np.floating):
             # 0.1 in float32 is not above 0.1 in float32: what the program itself says counts as right, too
             single = self._computed(name, self._inputs, self._captured, double=False)
@@ -202,9 +202,7 @@ class Judge:
     def _near(self, name: str) -> dict[str, np.ndarray]:
         return {one: self._captured[one] for one in self.upstream(name) if one in self._captured}
 
-    def _computed(
-        self, name: str, inputs: Mapping[str, Any], captured: Mapping[str, np.ndarray], double: bool = True
-    ) -> np.ndarray:
+    def _computed(self, name: str, inputs: Given, captured: Given, double: bool = True) -> np.ndarray:
         return parts(array_of(self._meaning.recompute(name, inputs, captured, double)))
 
 
@@ -228,16 +226,14 @@ def _form(given: np.ndarray, exact: np.ndarray, operator: Operator) -> str:
     return "" if kinds[0] == kinds[1] else f"{given.dtype} in place of {operator.dtype}"
 
 
-def _misformed(
-    operator: Operator, given: np.ndarray, exact: np.ndarray, along: tuple[str, ...], form: str
-) -> LocalError:
+def _misformed(operator: Operator, given: np.ndarray, exact: np.ndarray, form: str) -> LocalError:
     """Return the error of a result of another shape or kind of number: wrong, whatever its values are."""
     if given.shape != exact.shape:
-        about = given, exact, along, 0.0, str(given.dtype), form
+        about = given, exact, (), 0.0, str(given.dtype), form
         return LocalError(operator, float("nan"), peak_of(exact), np.inf, np.ones(exact.shape, bool), *about)
     found = judged(operator, given, exact, 0.0)
     wrong = np.logical_or(found.wrong, not found.wrong.any())
-    return replace(found, ratio=np.inf, wrong=wrong, along=along, form=form)
+    return replace(found, ratio=np.inf, wrong=wrong, form=form)
 
 
 def explained_errors(trace: Trace) -> tuple[LocalError, ...]:

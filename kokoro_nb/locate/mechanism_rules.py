@@ -1,7 +1,7 @@
 """Which mechanisms the figures of one operator speak for: rules that can be read and extended."""
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 
@@ -173,17 +173,15 @@ def swallowed_nan(evidence: Evidence) -> Mechanism | None:
 
 def another_constant(evidence: Evidence) -> Mechanism | None:
     """What is multiplied, divided or added to is another constant."""
-    if evidence.kind not in ("mul", "div", "add", "sub") or len(evidence.inputs) != 1:
-        return None
-    given, right = _finite_pairs(evidence)
-    if given.size < FEW:
+    right = evidence.error.right
+    if evidence.kind not in ("mul", "div", "add", "sub") or len(evidence.inputs) != 1 or right.size < FEW:
         return None
     if evidence.kind in ("mul", "div"):
-        factor = _factor(given, right)
-        instead, words = factor * evidence.error.right, f"{factor:.6g} times the right value"
+        factor = _factor(evidence)
+        instead, words = factor * right, f"{factor:.6g} times the right value"
     else:
-        off = float(np.mean(given - right))
-        instead, words = evidence.error.right + off, f"the right value {off:+.6g}"
+        off = float(np.mean(evidence.error.given.astype(np.float64) - right))
+        instead, words = right + off, f"the right value {off:+.6g}"
     return explained("changed constant", "another constant", evidence, instead, words)
 
 
@@ -208,16 +206,16 @@ def turned_sign(evidence: Evidence) -> Mechanism | None:
 
 def scaled(evidence: Evidence) -> Mechanism | None:
     """What was given is a multiple of what is right."""
-    given, right = _finite_pairs(evidence)
-    factor = _factor(given, right)
-    if not factor or abs(factor + 1) < 1e-3 or given.size < FEW:
+    factor = _factor(evidence)
+    if not factor or abs(factor + 1) < 1e-3 or evidence.error.right.size < FEW:
         return None  # of a few numbers some factor always comes near
     words = f"{factor:.6g} times the right value"
     return explained("changed scale", "a factor", evidence, factor * evidence.error.right, words)
 
 
-def _factor(given: np.ndarray, right: np.ndarray) -> float:
-    """Return what the right values are to be multiplied by, to come nearest to what was given."""
+def _factor(evidence: Evidence) -> float:
+    """Return what the right values are to be multiplied by, to come nearest to what was given; NaN as they may be."""
+    given, right = evidence.error.given.astype(np.float64), evidence.error.right
     energy = float(np.sum(right**2))
     return float(np.sum(given * right)) / energy if energy else 0.0
 
@@ -263,13 +261,6 @@ def _broadcasts(shape: tuple[int, ...], result: tuple[int, ...]) -> bool:
         return np.broadcast_shapes(shape, result) == result
     except ValueError:  # they do not go together: what was not captured lies between them
         return False
-
-
-def _finite_pairs(evidence: Evidence) -> Iterator[np.ndarray]:
-    """Yield what was given and what is right, where both are finite."""
-    usable = np.isfinite(evidence.error.given) & np.isfinite(evidence.error.right)
-    yield evidence.error.given[usable].astype(np.float64)
-    yield evidence.error.right[usable]
 
 
 RULES: list[Callable[[Evidence], Mechanism | None]] = [  # of two that are as well supported the earlier goes first

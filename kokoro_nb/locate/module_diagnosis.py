@@ -3,7 +3,7 @@
 An export may be wrong although its operators compute what they should: in dtypes, state, and random numbers.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,24 +14,17 @@ from kokoro_nb.backends.signature import BFLOAT16
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.faults.planting import program_copy
 from kokoro_nb.findings import Verdict
+from kokoro_nb.locate import propagation
 from kokoro_nb.locate.bisection import Bisection, bisect
 from kokoro_nb.locate.culprit import Culprit, Mechanism, Name, with_known_defect, wrong_at
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.investigation import Investigation, Subject, reference_trace
 from kokoro_nb.locate.local_error import LocalError, explained_errors, parts
-from kokoro_nb.locate.output_error import OutputError, OutputLimit, output_error, worst_output
-from kokoro_nb.locate.propagation import (
-    Deviation,
-    ErrorPropagation,
-    deviations,
-    lossy_culprits,
-    precision_mechanism,
-    seen_deviations,
-    with_effects,
-)
+from kokoro_nb.locate.output_error import Limits, OutputError, output_error, worst_output
+from kokoro_nb.locate.propagation import Deviation, ErrorPropagation, deviations, lossy_culprits, with_effects
 from kokoro_nb.locate.rule_evidence import Evidence
 from kokoro_nb.traces.statistics import describe
-from kokoro_nb.traces.trace import CONSTANT, Operator, Tap, Trace
+from kokoro_nb.traces.trace import CONSTANT, Given, Operator, Tap, Trace
 
 RANDOM = (
     *("rand", "rand_like", "randn", "randn_like", "normal", "bernoulli", "multinomial", "randint"),
@@ -78,7 +71,7 @@ def _beside(stale: Mechanism, own: tuple[Mechanism, ...]) -> tuple[Mechanism, ..
     return (*own, stale) if another else (stale, *own)
 
 
-def _measured(subject: Subject, found: Investigation, limits: dict[str, OutputLimit]) -> tuple[Culprit, ...]:
+def _measured(subject: Subject, found: Investigation, limits: Limits) -> tuple[Culprit, ...]:
     """Return all wrong operators with their source lines and what each does to the output."""
     new = found.nonfinite.verdict == "fail" and found.nonfinite.name not in {one.name for one in found.faults}
     culprits = [placed(subject, one) for one in (*([found.nonfinite] if new else []), *found.faults)]
@@ -87,7 +80,7 @@ def _measured(subject: Subject, found: Investigation, limits: dict[str, OutputLi
     for place, one in enumerate(culprits):
         if not one.mechanisms and one.kind == "nonfinite" and one.captured in seen:
             dtype = found.candidate[one.name].statistics.dtype
-            mechanism = precision_mechanism(seen[one.name], operators, one.name, dtype)
+            mechanism = propagation.precision_mechanism(seen[one.name], operators, one.name, dtype)
             if mechanism.name == "overflow of the dtype":
                 culprits[place] = replace(one, mechanisms=(mechanism,))
     culprits = [_with_lost_start(one, seen.get(one.captured), found) for one in culprits]
@@ -101,12 +94,11 @@ def placed(subject: Subject, culprit: Culprit) -> Culprit:
 
 
 def _seen(found: Investigation, culprits: Sequence[Culprit]) -> dict[str, Deviation]:
-    seen = seen_deviations(found.errors)
-    others = {one.captured for one in culprits} - set(seen)
-    return seen | (deviations(found.reference, found.candidate, others) if others else {})
+    seen = propagation.seen_deviations(found.errors)
+    return seen | deviations(found.reference, found.candidate, {one.captured for one in culprits} - set(seen))
 
 
-def _lossy(found: Investigation, culprits: Sequence[Culprit], limits: dict[str, OutputLimit]) -> tuple[Culprit, ...]:
+def _lossy(found: Investigation, culprits: Sequence[Culprit], limits: Limits) -> tuple[Culprit, ...]:
     """Return the operators whose rounding puts the output beyond its limit, beside the wrong ones."""
     wrong = [one.captured for one in culprits]
     if wrong:
@@ -140,17 +132,13 @@ def _concluded(
         right = f"Every operator is right for {dtype}"
         if wrong:
             right = f"The operators that are wrong by themselves ({wrong}) explain little of it"
-        return "fail", (f"On {found.backend} {output}. {right}: the output cannot bear the rounding of {names}.")
+        return "fail", f"On {found.backend} {output}. {right}: the output cannot bear the rounding of {names}."
     if output.verdict == "fail" and draws:
-        return "unknown", (
-            f"The program draws random numbers, so that two runs on {found.backend} and in PyTorch cannot be compared; "
-            "make the noise an input."
-        )
+        runs = f"two runs on {found.backend} and in PyTorch cannot be compared"
+        return "unknown", f"The program draws random numbers, so that {runs}; make the noise an input."
     if output.verdict == "fail":
-        return "unknown", (
-            f"On {found.backend} {output}, and none of the operators that were captured is wrong or loses as much by "
-            "rounding; try another backend, or method='bisection'."
-        )
+        none = "none of the operators that were captured is wrong or loses as much by rounding"
+        return "unknown", f"On {found.backend} {output}, and {none}; try another backend, or method='bisection'."
     if found.history.depends and not draws:
         return "fail", f"On {found.backend} no operator is wrong on the first call. {found.history.statement}"
     # of operators that were not captured, outputs within their limit say as much as bisection would
@@ -193,7 +181,7 @@ def _retyped(found: Investigation) -> list[Culprit]:
     return []
 
 
-def _lost_state(found: Investigation, limits: dict[str, OutputLimit]) -> list[Culprit]:
+def _lost_state(found: Investigation, limits: Limits) -> list[Culprit]:
     """Return the operators that compute the new state of a program whose later calls are not those of PyTorch."""
     pairs = list(zip(found.history.right, found.history.later, strict=True))
     errors = [worst_output(right, given, limits) for right, given in pairs]
@@ -223,7 +211,7 @@ def _with_lost_start(culprit: Culprit, deviation: Deviation | None, found: Inves
     return culprit
 
 
-def _lost_start(subject: Subject, outputs: Any, limits: dict[str, OutputLimit]) -> list[Culprit]:
+def _lost_start(subject: Subject, outputs: Any, limits: Limits) -> list[Culprit]:
     """Return what computes the new values of buffers, if the outputs are those where all buffers start at 0."""
     meaning = subject.known.meaning
     buffers = meaning.program.graph_signature.buffers_to_mutate.values()
@@ -258,9 +246,7 @@ JOINED: Name = "operators joined"
 FEW = 8  # operators of which one, or the joining of them, is named
 
 
-def bisected_diagnosis(
-    subject: Subject, why: str, outputs: Mapping[str, np.ndarray], traced: Diagnosis | None = None
-) -> Diagnosis:
+def bisected_diagnosis(subject: Subject, why: str, outputs: Given, traced: Diagnosis | None = None) -> Diagnosis:
     """Return the diagnosis by bisection of a program that gave `outputs`, and what each wrong operator does to them."""
     found = bisect(subject.candidate, subject.inputs, subject.runtime, subject.folder)
     known, errors = subject.known, [] if found.error is None else [found.error]
@@ -278,7 +264,7 @@ def bisected_diagnosis(
         named = _lost_start(subject, outputs, limits)
         named = named or (_hidden_rounding(subject, trace, own, limits) if output.verdict == "fail" else [])
         culprits = tuple(placed(subject, one) for one in named)
-    culprits = with_effects(culprits, ErrorPropagation(known, seen_deviations(errors), limits))
+    culprits = with_effects(culprits, ErrorPropagation(known, propagation.seen_deviations(errors), limits))
     verdict, statement = found.verdict, found.statement
     together = next((one for one in culprits if one.mechanism.name == JOINED), None)
     if together is not None and verdict != "fail":
@@ -294,9 +280,7 @@ def bisected_diagnosis(
     return Diagnosis(*said, output=output, investigation=seen, bisection=found, subject=subject, outputs=outputs)
 
 
-def _hidden_rounding(
-    subject: Subject, trace: Trace, errors: Sequence[LocalError], limits: dict[str, OutputLimit]
-) -> list[Culprit]:
+def _hidden_rounding(subject: Subject, trace: Trace, errors: Sequence[LocalError], limits: Limits) -> list[Culprit]:
     """Return the operators of a phase of which rounding within their bounds would put the output beyond its limit.
 
     The runtime does not show what it did to them, so that their effect is not measured.
@@ -307,8 +291,8 @@ def _hidden_rounding(
         if right.dtype.kind == "f":
             rounded[one.operator.name] = Deviation(right + one.bound * draw.uniform(-1, 1, right.shape), right)
     hidden = replace(trace, backend=subject.runtime.name, meaning=meaning)
-    propagation = ErrorPropagation(hidden, rounded, limits)
-    found = lossy_culprits(propagation, hidden, what="rounding as large as its bound allows")
+    errors_of = ErrorPropagation(hidden, rounded, limits)
+    found = lossy_culprits(errors_of, hidden, what="rounding as large as its bound allows")
     if {one.mechanism.name for one in found} != {"accumulated phase"}:
         return []  # what any rounding may do is no evidence
     words = "not shown by the runtime; rounding within its bound is more than the output can bear"

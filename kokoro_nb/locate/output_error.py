@@ -31,6 +31,9 @@ class OutputLimit:
     basis: str
 
 
+Limits = Mapping[str, OutputLimit]  # of outputs by name
+
+
 @dataclass(frozen=True)
 class OutputError:
     """The output of a run that is furthest from what is right.
@@ -90,9 +93,7 @@ class OutputError:
         }
 
 
-def worst_output(
-    right: Mapping[str, Any], given: Mapping[str, Any], limits: Mapping[str, OutputLimit] | None = None
-) -> OutputError:
+def worst_output(right: Mapping[str, Any], given: Mapping[str, Any], limits: Limits | None = None) -> OutputError:
     """Return the output that is furthest beyond its limit; one that is not finite is further than any other.
 
     Elements that are not finite in `right` are right where `given` has the same. An output of another shape is wrong as
@@ -136,7 +137,7 @@ def output_error(
     errors: Sequence[LocalError] = (),
     limit: float | None = None,
     typed: Mapping[str, str] | None = None,
-) -> tuple[OutputError, dict[str, OutputLimit]]:
+) -> tuple[OutputError, Limits]:
     """Return how far the outputs of a run are off from float64, and the limit of each.
 
     Parameters
@@ -157,7 +158,7 @@ def output_error(
     meaning = reference.meaning
     exact = meaning.run(reference.inputs, double=True)
     if limit is not None:
-        limits = {name: OutputLimit(limit, "as requested") for name in exact}
+        limits: Limits = {name: OutputLimit(limit, "as requested") for name in exact}
         return _typed(worst_output(exact, outputs, limits), outputs, typed), limits
     single = meaning.run(reference.inputs) if reference.backend == "eager-float64" else reference.outputs
     own = _coarsest([operator.dtype for operator in meaning.operators])
@@ -174,7 +175,7 @@ def output_error(
     return _typed(found, outputs, typed), limits
 
 
-def _near_pytorch(reference: Trace, single: Mapping[str, Any], runtime: float) -> dict[str, OutputLimit]:
+def _near_pytorch(reference: Trace, single: Mapping[str, Any], runtime: float) -> Limits:
     """Return the limits beside PyTorch's own results, which may be far from float64: where a tie is rounded away."""
     pairs = zip(reference.inputs.items(), nudged(reference.inputs.values(), runtime), strict=True)
     moved = {name: np.asarray(other).astype(np.asarray(one).dtype) for (name, one), other in pairs}
@@ -215,9 +216,7 @@ def _from_floor(exact: Any, single: Any, own: float, runtime: float) -> OutputLi
     return _capped(SCATTER * forecast, f"{SCATTER:.0f} times {source}")
 
 
-def _carried(
-    reference: Trace, exact: Mapping[str, Any], errors: Sequence[LocalError], limits: Mapping[str, OutputLimit]
-) -> dict[str, OutputLimit]:
+def _carried(reference: Trace, exact: Mapping[str, Any], errors: Sequence[LocalError], limits: Limits) -> Limits:
     """Return the limits, raised to what roundings within the operators' bounds make of the outputs."""
     import torch
 

@@ -97,9 +97,8 @@ def _culprit(parted: list[Tap], right: Trace, own: Trace, candidate: Exported, b
             text = f"it reads what is {given_there[0]} in the reference, which reads {other} there"
             reading.append(Mechanism("operator lowered as another", "another value is read", (text,), explained=1.0))
     causes = (*padded, *_structural(tap, twin, right, own), *_factor(given, expected), *shifted, *reading, *others)
-    return wrong_operator(
-        evidence, backend, tap=tap, ratio=None, candidates=candidates, mechanisms=causes, source=source
-    )
+    about = {"candidates": candidates, "mechanisms": causes, "source": source}
+    return wrong_operator(evidence, backend, tap=tap, ratio=None, **about)
 
 
 def _values(trace: Trace) -> dict[str, np.ndarray]:

@@ -7,6 +7,7 @@ top, as it was seen on the runtime. With the errors of all operators in it, it g
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from kokoro_nb.locate.culprit import Culprit, Mechanism, wrong_at
 from kokoro_nb.locate.local_error import LocalError, parts, peak_of
 from kokoro_nb.locate.mechanism_rules import lowered_as_another
-from kokoro_nb.locate.output_error import OutputError, OutputLimit, worst_output
+from kokoro_nb.locate.output_error import Limits, OutputError, worst_output
 from kokoro_nb.locate.rule_evidence import evidence_of
 from kokoro_nb.locate.search import smallest
 from kokoro_nb.traces.trace import Operator, Trace, with_readers, with_sources
@@ -78,9 +79,7 @@ class ErrorPropagation:
         Limit of each output.
     """
 
-    def __init__(
-        self, reference: Trace, errors: Mapping[str, Deviation], limits: Mapping[str, OutputLimit] | None = None
-    ):
+    def __init__(self, reference: Trace, errors: Mapping[str, Deviation], limits: Limits | None = None):
         self.reference, self.errors, self.limits = reference, errors, limits
         self._known: dict[frozenset[str], OutputError] = {}
 
@@ -177,15 +176,9 @@ def lossy_operators(propagation: ErrorPropagation) -> tuple[str, ...]:
     whole = propagation.error(propagation.names)
     if whole.verdict != "fail" or not whole.limit > 0:
         return ()
-    for share in SHARES:
-        chosen = _harmful(propagation, propagation.names, share)
-        if chosen and _good(propagation, chosen):
-            break
-    else:
-        chosen = propagation.names
-        if not _good(propagation, chosen):
-            return ()
-    if len(chosen) > FEW or propagation.runs >= BUDGET:
+    some = (_harmful(propagation, propagation.names, share) for share in SHARES)
+    chosen = next((one for one in chain(some, [propagation.names]) if one and _good(propagation, one)), ())
+    if not chosen or len(chosen) > FEW or propagation.runs >= BUDGET:
         return chosen
     return smallest(chosen, lambda names: _good(propagation, names))
 

@@ -214,27 +214,24 @@ def failed_diagnosis(failure: Failure, subject: Subject | None = None, remedies:
     """Return the diagnosis of a failed export, with the operator that is refused and what the runtime takes instead."""
     why = f"the export failed at '{failure.rung}', so that nothing could be measured"
     operator = None if subject is None else refused_operator(subject, failure)
+    cures: tuple[Remedy, ...] = ()
+    if remedies and subject is not None and operator is not None and operator.kind in RANDOM:
+        cures = (with_noise_as_input(subject.runtime, subject.candidate, subject.inputs, None),)
+    elif remedies and subject is not None:
+        cures = cured_refusal(subject, operator, failure)
     if subject is None or operator is None:
-        found = () if subject is None or not remedies else cured_refusal(subject, None, failure)
         statement = f"{failure}."
         if failure.source:
             statement = f"torch.export refuses the module at {failure.source} ({failure.as_dict()['error']})."
-        return Diagnosis(failure.backend, "export", why, "fail", (), statement, failure, remedies=found)
+        return Diagnosis(failure.backend, "export", why, "fail", (), statement, failure, remedies=cures)
     about = {"channels": "the export stops here", "source": subject.candidate.specification.source_line(operator.name)}
     tap = reference_trace(subject.candidate, subject.inputs)[operator.name]
     culprit = wrong_at(tap, failure.backend, (_mechanism(operator, failure),), reaches_output=None, **about)
-    culprits = (with_known_defect(culprit, subject.candidate, failure),)
-    cures: tuple[Remedy, ...] = ()
-    if remedies and operator.kind in RANDOM:
-        cures = (with_noise_as_input(subject.runtime, subject.candidate, subject.inputs, None),)
-    elif remedies:
-        cures = cured_refusal(subject, operator, failure)
+    found = (with_known_defect(culprit, subject.candidate, failure),)
     line = f" at {culprit.source}" if culprit.source else ""
     statement = f"{failure.backend} refuses {operator.op} ({operator.name}){line}. {failure}."
     placed = failure.placed(operator.name, culprit.source)
-    return Diagnosis(
-        failure.backend, "export", why, "fail", culprits, statement, placed, remedies=cures, subject=subject
-    )
+    return Diagnosis(failure.backend, "export", why, "fail", found, statement, placed, remedies=cures, subject=subject)
 
 
 def _mechanism(operator: Operator, failure: Failure) -> Mechanism:

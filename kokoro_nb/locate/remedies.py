@@ -144,8 +144,7 @@ def in_its_place(change: Change, runtime: Backend, program: Any, inputs: Arrays,
     Where `program` is a failure or a sentence, it says why there is none.
     """
     subject = Subject(runtime, program, program, inputs)
-    outcome = subject.outputs if isinstance(program, Exported) else lambda: program
-    return tried(subject, [(*change, outcome)], before)[0]
+    return tried(subject, [(*change, partial(subject.outputs, program))], before)[0]
 
 
 DRAWS = ("randn", "rand", "randn_like", "rand_like")
@@ -362,13 +361,10 @@ def _single(subject: Subject) -> Any:
     inputs = {name: one.astype(np.float32) if one.dtype == np.float16 else one for name, one in arrays.items()}
     with with_patches(subject.candidate.patches):
         exported = export_program(copy.deepcopy(subject.candidate.module).float(), inputs)
-    if isinstance(exported, Failure):
-        return exported
     return replace(subject, inputs=inputs).outputs(exported)
 
 
 def _patched(subject: Subject, name: str, applied: Any) -> Any:
     candidate = subject.candidate
     with with_patches(candidate.patches), applied(candidate.module, [name]) as module:
-        exported: Exported | Failure = export_program(module, subject.inputs)
-        return exported if isinstance(exported, Failure) else subject.outputs(exported)
+        return subject.outputs(export_program(module, subject.inputs))

@@ -15,8 +15,6 @@ from kokoro_nb.locate.rounding_families import FAMILIES, Call, by_channel, runni
 ROUNDINGS = 16  # how many times the measured effect of rounding is allowed: one draw of it may be a small one
 COARSELY = 2  # times what the rounding of inputs of fewer bits does to a channel
 UNROUNDED = 4  # times what it does to an element: some draws are small
-NARROW = {"bfloat16": (7, -126, 128), "float8_e4m3fn": (3, -6, 9), "float8_e5m2": (2, -14, 16)}
-"""Bits behind the point, least exponent of a normal number and first exponent beyond the largest, which NumPy lacks."""
 UNITS = 4  # and how many units in the last place of the channel's peak
 SILENT = 0.01  # of the tensor's peak: a channel below it is measured by that
 
@@ -104,15 +102,12 @@ def is_float(dtype: np.dtype) -> bool:
 
 def spacing(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Return the unit in the last place of `dtype` at each of the float64 `values`; at infinity that of the largest."""
-    if dtype.kind == "f":
-        info = np.finfo(dtype)
-        digits, lowest, highest = info.nmant, int(info.minexp), int(info.maxexp)
-    else:
-        digits, lowest, highest = NARROW[dtype.name]
+    info = torch.finfo(getattr(torch, dtype.name))  # NumPy knows none of 8 bits, nor bfloat16
+    digits, lowest, highest = (int(np.frexp(one)[1]) - 1 for one in (1 / info.eps, info.smallest_normal, info.max))
     with np.errstate(invalid="ignore"):
         exponents = np.frexp(np.where(np.isfinite(values), values, 0.0))[1] - 1
     exponents = np.where(values == 0, lowest, exponents)
-    return np.ldexp(1.0, np.clip(exponents, lowest, highest - 1) - digits)
+    return np.ldexp(1.0, np.clip(exponents, lowest, highest) - digits)
 
 
 def units(right: np.ndarray, spacing_at_1: float) -> np.ndarray:

@@ -170,11 +170,6 @@ def _each(value: Any) -> list[int]:
     return (list(value) if isinstance(value, list | tuple) else [value]) * 3
 
 
-def _along(x: torch.Tensor, dim: Any) -> int:
-    """Return how many elements lie along one axis, or several."""
-    return math.prod(x.shape[one] for one in (dim if isinstance(dim, list | tuple) else [dim]))
-
-
 @family("sum")
 @family("mean", averaged=True)
 def sums(call: Call) -> torch.Tensor:
@@ -288,7 +283,7 @@ def exponential_sums(call: Call) -> torch.Tensor:
     """Bound a softmax, its logarithm, or the logarithm of a sum of exponentials."""
     x, dim = call.first, call["dim"]
     top = x.amax(dim, keepdim=True)
-    around = ALONG * math.sqrt(_along(x, dim)) + 8
+    around = ALONG * math.sqrt(_rows(x, dim).shape[-1]) + 8
     if call["summed"]:
         return call.unit * (4 * call.right.abs() + 4 * top.abs().reshape(call.right.shape) + around)
     relative = call.unit * (2 * (top - x) + around)
@@ -301,7 +296,7 @@ def transforms(call: Call) -> torch.Tensor:
     size = call.right.abs()
     dim = -2 if call["n_fft"] else call["dim"]
     energy = size.square().mean(dim, keepdim=True)
-    count = call["n_fft"] or _along(call.first, dim)
+    count = call["n_fft"] or _rows(call.first, dim).shape[-1]
     # partial sums of a slow wave reach further than those of noise
     return 2 * call.of_sum(size, energy.expand(size.shape), count)
 
@@ -350,7 +345,7 @@ def pointwise(call: Call) -> torch.Tensor | None:
     for signs in product((1, -1), repeat=min(len(floats), 2)):
         turn = chain(signs, repeat(1))
         found = call.again(lambda one, turn=turn: one * (1 + 2 * call.unit * next(turn)))  # type: ignore[misc]
-        moved = torch.maximum(moved, _apart(found, call.right))
+        moved = torch.maximum(moved, (found - call.right).abs().nan_to_num(0.0, 0.0, 0.0))  # so allows nothing there
     return moved + 8 * call.unit * (call.right.abs() + _reach(call))
 
 
@@ -373,9 +368,3 @@ def _reach(call: Call) -> Any:
 def _rows(x: torch.Tensor, dim: Any) -> torch.Tensor:
     """Return the tensor with the axes that are reduced as one, the last."""
     return with_last(x, axes_of(x, dim))
-
-
-def _apart(moved: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """Return how far moved arguments move a result; 0 where either is not finite, so that nothing is allowed there."""
-    apart = (moved - right).abs()
-    return torch.where(apart.isfinite(), apart, 0.0)

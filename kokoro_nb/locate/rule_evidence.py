@@ -92,10 +92,7 @@ def pattern(wrong: np.ndarray, error: np.ndarray) -> Pattern:
 
 def _even(error: np.ndarray) -> bool:
     """Return whether each row along the last axis holds one finite number."""
-    if not np.isfinite(error).all():
-        return False
-    spread = error.max(axis=-1) - error.min(axis=-1)
-    return bool((spread < _EVEN * np.abs(error).max(axis=-1)).all())
+    return bool((np.ptp(error, axis=-1) < _EVEN * np.abs(error).max(axis=-1)).all())
 
 
 @dataclass(frozen=True)

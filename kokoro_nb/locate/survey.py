@@ -77,24 +77,18 @@ class SurveyRow:
         if self.climb is None or self.climb.failure:
             return row
         taken = dict(self.climb.seconds)
-        row |= {
-            "size (MB)": self.climb.size / 1e6,
-            "export (s)": sum(taken.get(rung, 0.0) for rung in ("exported", "lowered", "serialised")),
-        }
+        row["size (MB)"] = self.climb.size / 1e6
+        row["export (s)"] = sum(taken.get(rung, 0.0) for rung in ("exported", "lowered", "serialised"))
         if self.unexecuted:
             return row
-        row |= {
-            "load (s)": taken.get("loaded", float("nan")),
-            "run (s)": min(self.climb.calls),
-            "run / eager": min(self.climb.calls) / self.eager_seconds,
-        }
+        row["load (s)"] = taken.get("loaded", float("nan"))
+        row["run (s)"] = min(self.climb.calls)
+        row["run / eager"] = row["run (s)"] / self.eager_seconds
         if self.eager32 and self.eager64 and self.floor:
-            row |= {
-                "finite (%)": 100 * self.eager32.finite,
-                "to eager (of peak)": self.eager32.of_peak,
-                "to float64 (of peak)": self.eager64.of_peak,
-                "floor (of peak)": self.floor.of_peak,
-            }
+            row["finite (%)"] = 100 * self.eager32.finite
+            row["to eager (of peak)"] = self.eager32.of_peak
+            row["to float64 (of peak)"] = self.eager64.of_peak
+            row["floor (of peak)"] = self.floor.of_peak
         row["later calls differ by"] = self.climb.drift
         return row
 

@@ -9,20 +9,8 @@ import torch
 
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.faults.planting import FaultSite, copied_program, with_program
-from kokoro_nb.locate.forms import (
-    DECOMPOSED,
-    ELEMENTWISE,
-    PARTS,
-    OtherForm,
-    axes_of,
-    called,
-    choose,
-    filled,
-    is_float,
-    is_mask,
-    is_tensor,
-    with_last,
-)
+from kokoro_nb.locate import forms
+from kokoro_nb.locate.forms import PARTS, OtherForm, axes_of, choose, is_float, is_mask, is_tensor, with_last
 
 LARGEST = 2**24  # products that are written out for a sum
 
@@ -187,13 +175,14 @@ def _reduced(self: Any, dim: int, index: Any, src: Any, reduce: str, include_sel
     """Return a sum or a mean of what is scattered to each place as sums by scatter_add."""
     if reduce not in ("sum", "mean") or not is_float(self):
         return None
-    start, counts = self, filled(self, 1.0)
+    start, counts = self, torch.full_like(self, 1.0)
     if not include_self:
-        start, counts = (one.scatter(dim, index, filled(index, 0, self.dtype)) for one in (start, counts))
+        zeros = torch.full_like(index, 0, dtype=self.dtype)
+        start, counts = (one.scatter(dim, index, zeros) for one in (start, counts))
     total = start.scatter_add(dim, index, src)
     if reduce == "sum":
         return total
-    return total / counts.scatter_add(dim, index, filled(index, 1, self.dtype))
+    return total / counts.scatter_add(dim, index, torch.full_like(index, 1, dtype=self.dtype))
 
 
 def _masked(self: Any, indices: Any, values: Any, accumulate: bool, **_: Any) -> Any:
@@ -229,9 +218,8 @@ _WHERE = OtherForm("where in place of a mask", "where chooses between the number
 def _where(condition: Any, self: Any, other: Any, result: Any, **_: Any) -> Any:
     if is_tensor(self) and is_tensor(other):
         return None
-    x, other = (
-        one.to(result.dtype) if is_tensor(one) else filled(condition, one, result.dtype) for one in (self, other)
-    )
+    full = partial(torch.full_like, condition, dtype=result.dtype)
+    x, other = (one.to(result.dtype) if is_tensor(one) else full(one) for one in (self, other))
     return x.where(condition, other)
 
 
@@ -245,7 +233,7 @@ def _infinite(fill_value: Any, result: Any, **_: Any) -> Any:
 
 
 FORMS: dict[str, tuple[OtherForm, ...]] = {
-    **ELEMENTWISE,
+    **forms.ELEMENTWISE,
     "instance_norm": (OtherForm("two-pass norm", _TWO_PASS, _instance_norm),),
     "group_norm": (OtherForm("two-pass norm", _TWO_PASS, _group_norm),),
     "layer_norm": (OtherForm("two-pass norm", _TWO_PASS, _layer_norm),),
@@ -279,17 +267,15 @@ def _wide(op: Any, result: Any, blocks: bool, **given: Any) -> Any:
         return one.float() if isinstance(one, torch.Tensor) and one.dtype == torch.float16 else one
 
     wide = dict(torch.fx.node.map_aggregate(given, widened))
-    return (RUNNING.function(**wide) if blocks and "cumsum" in str(op) else called(op, op, wide)).half()
+    return (RUNNING.function(**wide) if blocks and "cumsum" in str(op) else forms.called(op, op, wide)).half()
 
 
-IN_FLOAT32 = {
-    blocks: OtherForm("float32", "it computes in float32", partial(_wide, blocks=blocks)) for blocks in (False, True)
-}
+IN_FLOAT32 = {one: OtherForm("float32", "it computes in float32", partial(_wide, blocks=one)) for one in (False, True)}
 
 
 def forms_of(kind: str) -> tuple[OtherForm, ...]:
     """Return the other forms of operators of a kind, those of this package first."""
-    return tuple(dict.fromkeys((*FORMS.get(kind, ()), DECOMPOSED)))
+    return tuple(dict.fromkeys((*FORMS.get(kind, ()), forms.DECOMPOSED)))
 
 
 def in_other_form(exported: Exported, names: Collection[str], form: OtherForm) -> Exported | None:

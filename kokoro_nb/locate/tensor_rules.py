@@ -78,8 +78,6 @@ def padded_statistics(evidence: Evidence) -> Mechanism | None:
     if x.shape[:-1] != error.right.shape[:-1] or not SHORTEST <= valid < x.shape[-1]:
         return None
     part = x[..., :valid]
-    if not all(np.isfinite(one).all() for one in (x, error.given, error.right)):
-        return None
     over_all, over_part = ((part - of.mean(-1, keepdims=True)) / of.std(-1, keepdims=True) for of in (x, part))
     given = error.given.astype(np.float64)
     spread = np.square(over_all - over_all.mean(-1, keepdims=True)).sum(-1, keepdims=True)
@@ -87,7 +85,7 @@ def padded_statistics(evidence: Evidence) -> Mechanism | None:
     scale = apart.sum(-1, keepdims=True) / spread
     shift = given.mean(-1, keepdims=True) - scale * over_all.mean(-1, keepdims=True)
     share = nearer(error.right, given, scale * over_part + shift)
-    if not share > MOSTLY:
+    if not share > MOSTLY:  # nor if it is NaN, for something is not finite
         return None
     text = f"right with mean and deviation of the first {valid} of {x.shape[-1]} positions, to {100 * share:.4g} %"
     words = "padding takes part in mean and deviation"
@@ -135,11 +133,9 @@ def one_pass_variance(evidence: Evidence) -> Mechanism | None:
     if not lowest > 1e4:
         return None
     text = (f"mean² / variance of its input is {lowest:.2g} or more in the wrong channels",)
-    if good.size and good.max() > lowest:
-        against = (f"a channel that is right has {good.max():.2g}",)
-        return Mechanism("one-pass variance", STATEMENT, text, against=against)
-    others = (f"and {good.max():.2g} at most in the others",) if good.size else ()
-    return Mechanism("one-pass variance", STATEMENT, (*text, *others))
+    against = (f"a channel that is right has {good.max():.2g}",) if good.size and good.max() > lowest else ()
+    others = (f"and {good.max():.2g} at most in the others",) if good.size and not against else ()
+    return Mechanism("one-pass variance", STATEMENT, (*text, *others), against=against)
 
 
 def short_variance(evidence: Evidence) -> Mechanism | None:

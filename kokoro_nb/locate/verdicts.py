@@ -147,12 +147,10 @@ def _candidates(error: LocalError, wrong: Sequence[LocalError], sound: Collectio
     return mine or (error.operator.name,)
 
 
-def _culprit(
-    reference: Trace, candidate: Trace, judge: Judge, error: LocalError, candidates: tuple[str, ...]
-) -> Culprit:
+def _culprit(reference: Trace, candidate: Trace, judge: Judge, error: LocalError, names: tuple[str, ...]) -> Culprit:
     name, upstream = error.operator.name, judge.upstream(error.operator.name)
     evidence = evidence_of(error, upstream, reference.meaning, candidate)
-    about: dict[str, Any] = {"candidates": candidates, "inherited_error": _inherited(reference, error)}
+    about: dict[str, Any] = {"candidates": names, "inherited_error": _inherited(reference, error)}
     about |= {"upstream": upstream, "reaches_output": _reaches(reference, candidate), "tap": candidate[name]}
     return wrong_operator(evidence, candidate.backend, **about)
 

@@ -46,7 +46,7 @@ import numpy as np
 from kokoro_nb.cache_keys import package_versions
 from kokoro_nb.errors import InputError
 from kokoro_nb.storage import json_ready, read_json
-from kokoro_nb.traces.statistics import describe
+from kokoro_nb.traces.statistics import describe, of_peak
 
 PACKAGES = (
     *("torch", "numpy", "onnx", "onnxscript", "onnxruntime", "onnxruntime-gpu", "onnxruntime-qnn"),
@@ -167,4 +167,4 @@ def sketches_apart(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
     if one["finite"] != other["finite"] or (finite != np.isfinite(theirs)).any():
         return float("nan")
     apart = float(np.abs(mine - theirs)[finite].max(initial=abs(one["rms"] - other["rms"]) if finite.any() else 0.0))
-    return apart / one["peak"] if apart and one["peak"] else float(np.inf if apart else 0.0)
+    return of_peak(apart, one["peak"])

@@ -91,9 +91,10 @@ def describe(array: Any) -> Statistics:
     finite = np.isfinite(flat)
     bad = flat.size - int(np.count_nonzero(finite))
     known = flat[finite] if bad else flat
-    channels = wrong_channels(~finite.reshape(*array.shape, -1)) if bad and array.ndim > 1 else ((), ())
+    each = finite.reshape(*array.shape, -1) if bad else finite  # of a complex number both parts
+    channels = wrong_channels(~each) if bad and array.ndim > 1 else ((), ())
     nan, share = int(np.isnan(flat[~finite]).sum()), known.size / flat.size if flat.size else float("nan")
-    first = _first_bad(finite, array.shape) if bad else None
+    first = tuple(map(int, np.unravel_index(int(np.argmin(each.all(axis=-1))), array.shape))) if bad else None
     return Statistics(array.shape, str(array.dtype), share, nan, bad - nan, *_moments(known), *channels, first)
 
 
@@ -115,11 +116,6 @@ def wrong_channels(wrong: np.ndarray) -> tuple[tuple[int, ...], tuple[int, ...]]
     some, every = wrong.any(axis=axes), wrong.all(axis=axes)
     whole, partly = np.flatnonzero(some & every), np.flatnonzero(some & ~every)
     return tuple(whole.tolist()), tuple(partly.tolist())
-
-
-def _first_bad(finite: np.ndarray, shape: tuple[int, ...]) -> tuple[int, ...]:
-    parts = finite.reshape(*shape, -1).all(axis=-1)  # of a complex number both parts
-    return tuple(map(int, np.unravel_index(int(np.argmin(parts)), shape)))
 
 
 FLOORS = 4  # a right runtime rounds elsewhere than eager float32, and so may be off by a few times as much
@@ -214,11 +210,9 @@ def relative_difference(value: np.ndarray, right: np.ndarray) -> float:
 
     Infinite where shapes differ, or something is finite on one side alone; 0 of two empty or two equal tensors.
     """
-    if value.shape != right.shape:
-        return float("inf")
     given, right = np.asarray(value, np.float64), np.asarray(right, np.float64)
     finite = np.isfinite(right)
-    if (finite != np.isfinite(given)).any():
+    if not np.array_equal(finite, np.isfinite(given)):
         return float("inf")
     error = float(np.abs(given[finite] - right[finite]).max(initial=0))
     return of_peak(error, float(np.abs(right[finite]).max(initial=0)))

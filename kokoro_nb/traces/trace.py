@@ -214,23 +214,23 @@ class Trace:
         """Return what was captured under a name, or given as the input of that name."""
         return np.asarray(self.inputs[name.removeprefix(INPUT)] if name.startswith(INPUT) else self.values[name])
 
+    def with_values(self, value: Callable[[Tap], np.ndarray | None]) -> "Trace":
+        """Return the trace with what a function of each tap returns as its value; its statistics stay."""
+        return replace(self, taps=tuple(replace(tap, value=value(tap)) for tap in self.taps))
+
     def without_tensors(self) -> "Trace":
         """Return the trace with the statistics of each operator alone; its inputs and outputs stay."""
-        return replace(self, taps=tuple(replace(tap, value=None) for tap in self.taps))
+        return self.with_values(lambda tap: None)
 
 
 def sharing(trace: Trace, other: Trace) -> Trace:
     """Return `trace` with the tensors of `other` wherever its own are the same bit for bit: they lie in memory once."""
     known = other.values
-    taps = (
-        replace(tap, value=known[tap.name]) if tap.name in known and _same_bits(tap.value, known[tap.name]) else tap
-        for tap in trace.taps
-    )
-    return replace(trace, taps=tuple(taps))
+    return trace.with_values(lambda tap: known[tap.name] if _same_bits(tap.value, known.get(tap.name)) else tap.value)
 
 
-def _same_bits(one: np.ndarray | None, other: np.ndarray) -> bool:
-    if one is None or one.dtype != other.dtype or one.shape != other.shape:
+def _same_bits(one: np.ndarray | None, other: np.ndarray | None) -> bool:
+    if one is None or other is None or one.dtype != other.dtype or one.shape != other.shape:
         return False
     if not (one.flags.c_contiguous and other.flags.c_contiguous):
         return False  # to compare the bits both would be copied

@@ -6,12 +6,13 @@ from typing import Any
 
 import torch
 
+from kokoro_nb.backends.called_operators import is_element
 from kokoro_nb.faults.planting import ATEN, KINDS, FaultKind, FaultSite
 
 
 def is_one_of_equals(site: FaultSite) -> bool:
     """Return whether the result is the first of several of one shape."""
-    values = site.node.args[0].meta["val"] if site.is_element and site.node.args[1] == 0 else ()
+    values = site.node.args[0].meta["val"] if is_element(site.node) and site.node.args[1] == 0 else ()
     return len(values) > 1 and len({(value.shape, value.dtype) for value in values}) == 1
 
 
@@ -26,12 +27,22 @@ def swapped_results(site: FaultSite) -> None:
     joined = site.emit(ATEN.cat.default, parts[::-1], axis)
     again = site.emit(ATEN.split.Tensor, joined, site.value.shape[axis], axis)
     for place, part in elements.items():
-        site.give(site.emit(operator.getitem, again, place), instead=part)
+        other = FaultSite(site.program, part)
+        other.made = site.made
+        other.give(site.emit(operator.getitem, again, place))
+
+
+def ahead(site: FaultSite, target: Any, *args: Any) -> Any:
+    """Add a node ahead of the operator itself, which is to read it."""
+    last, made = site._last, site.emit(target, *args)
+    site.node.prepend(made)
+    site._last = last
+    return made
 
 
 def overflow(site: FaultSite) -> None:
     """Add 100 to the argument of an exponential, beyond the 88.7 that float32 can hold."""
-    site.call(self=site.emit(torch.ops.aten.add.Tensor, site.arguments["self"], 100.0, ahead=True))
+    site.call(self=ahead(site, ATEN.add.Tensor, site.arguments["self"], 100.0))
 
 
 REDUCTIONS = ("aten.mean.dim", "aten.sum.dim_IntList", "aten.amax.default", "aten.amin.default")
@@ -46,7 +57,7 @@ def short_reduction(site: FaultSite) -> None:
     """Leave out the last element of what is reduced."""
     source, axis = site.arguments["self"], _reduced(site)
     size = source.meta["val"].shape[axis]
-    site.call(self=site.emit(torch.ops.aten.slice.Tensor, source, axis, 0, size - 1, ahead=True))
+    site.call(self=ahead(site, ATEN.slice.Tensor, source, axis, 0, size - 1))
 
 
 def is_dilatable(site: FaultSite) -> bool:
@@ -81,7 +92,7 @@ def is_addition(site: FaultSite) -> bool:
 
 def lost_operand(site: FaultSite) -> None:
     """Leave out the second term of a sum: multiply it by 1e-30."""
-    site.call(other=site.emit(torch.ops.aten.mul.Tensor, site.arguments["other"], 1e-30, ahead=True))
+    site.call(other=ahead(site, ATEN.mul.Tensor, site.arguments["other"], 1e-30))
 
 
 def _operands(site: FaultSite) -> dict[str, Any]:

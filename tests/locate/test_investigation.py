@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from kokoro_nb.backends import BACKENDS
-from kokoro_nb.backends.base import Failure
+from kokoro_nb.backends.base import Failure, loadable
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.faults import Fault, generate, plant
@@ -167,8 +167,8 @@ def test_where_a_backend_takes_no_truth_values_the_floats_are_captured(net):
 
 def test_a_program_that_cannot_be_exported_is_refused(net):
     failure = Failure("nothing", "lowered", "TypeError", "no such thing")
-    nothing = SimpleNamespace(name="nothing", load=None, export=lambda *_, **__: failure)
-    with pytest.raises(InputError, match=r"nothing to look into, for .*no such thing"):
+    nothing = SimpleNamespace(load=lambda made: loadable(made, "nothing"), export=lambda *_: failure)
+    with pytest.raises(InputError, match=r"nothing to load, for .*no such thing"):
         traced(nothing, net, ONE, "all", "stats", None)
 
 
