@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.delivery.clients import fluidaudio_client, kokoro_coreml_client
 from kokoro_nb.delivery.clients.client_contract import ClientContract, Dtype
 from kokoro_nb.delivery.clients.exported_programs import finish
-from kokoro_nb.delivery.clients.known_clients import JS_FILES
+from kokoro_nb.delivery.clients.known_clients import COREML_VOCAB, FIRST_VOICE, FLUIDAUDIO_VOCAB, JS_FILES, SOURCE
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import full_config
 from kokoro_nb.models.phonemes import phonemise
@@ -80,7 +79,7 @@ def write_client(material: Material, rules: ClientContract, folder: Path) -> Non
             import espeakng_loader
 
             shutil.copytree(espeakng_loader.get_data_path(), folder / file)
-        elif file == fluidaudio_client.FIRST_VOICE:
+        elif file == FIRST_VOICE:
             first = rules.voices.path.format(voice=next(iter(material.voices)))
             shutil.copyfile(folder / first, folder / file)
         else:
@@ -126,9 +125,9 @@ def _text(file: str, material: Material, rules: ClientContract) -> str:
         "config.json": {"model_type": "style_text_to_speech_2"} if rules.client == "kokoro.js" else material.config,
         "tokenizer.json": _tokenizer(vocab),
         "tokenizer_config.json": {"model_max_length": 512, **marks, "tokenizer_class": "PreTrainedTokenizer"},
-        fluidaudio_client.VOCAB: vocab,
-        kokoro_coreml_client.VOCAB: {"vocab": vocab},
-        kokoro_coreml_client.SOURCE: material.config.get("source"),
+        FLUIDAUDIO_VOCAB: vocab,
+        COREML_VOCAB: {"vocab": vocab},
+        SOURCE: material.config.get("source"),
     }
     return json.dumps(contents[file], ensure_ascii=False, indent=1)
 
@@ -191,10 +190,10 @@ def symbol_ids(root: Path, metadata: Mapping[str, str] | None = None) -> dict[st
         read = json.loads((root / "tokenizer.json").read_text(encoding="utf-8"))["model"]
     elif metadata and metadata.get("kokoro_config"):
         read = json.loads(metadata["kokoro_config"])
-    elif (root / fluidaudio_client.VOCAB).is_file():
-        read = {"vocab": json.loads((root / fluidaudio_client.VOCAB).read_text(encoding="utf-8"))}
+    elif (root / FLUIDAUDIO_VOCAB).is_file():
+        read = {"vocab": json.loads((root / FLUIDAUDIO_VOCAB).read_text(encoding="utf-8"))}
     else:
-        for file in (kokoro_coreml_client.VOCAB, "config.json"):
+        for file in (COREML_VOCAB, "config.json"):
             if (root / file).is_file():
                 read = json.loads((root / file).read_text(encoding="utf-8"))
     return {symbol: [number] for symbol, number in read.get("vocab", {}).items() if symbol != "$"}
