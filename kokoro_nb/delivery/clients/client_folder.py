@@ -46,11 +46,6 @@ class Material:
     words: tuple[str, ...]
     programs: tuple[str, ...] = ()
 
-    @property
-    def vocab(self) -> dict[str, int]:
-        """Symbol -> id."""
-        return dict(self.config["vocab"])
-
     def table(self, name: str, contract: ClientContract) -> np.ndarray:
         """Return the rows of a voice, (rows, 256) float32, so that the client says what PyTorch says.
 
@@ -115,7 +110,7 @@ def _write_voices(material: Material, rules: ClientContract, folder: Path) -> No
 
 def _text(file: str, material: Material, rules: ClientContract) -> str:
     """Return what stands in a file of text."""
-    vocab = material.vocab
+    vocab: Mapping[str, int] = material.config["vocab"]
     if file == "lexicon.txt":
         return _lexicon(material)
     if file == "tokens.txt":
@@ -156,9 +151,9 @@ def _tokenizer(symbols: Mapping[str, int]) -> dict[str, Any]:
 
 def _lexicon(material: Material) -> str:
     """Return a line for each word of the delivery: the word and its phonemes, as espeak gives them."""
-    lines = []
+    lines, vocab = [], material.config["vocab"]
     for word in material.words:
-        symbols = [symbol for symbol in phonemise(word, "espeak")[0] if symbol in material.vocab and symbol != " "]
+        symbols = [symbol for symbol in phonemise(word, "espeak")[0] if symbol in vocab and symbol != " "]
         if not symbols:
             raise InputError(f"The word '{word}' has no phoneme in the vocabulary; leave it out of the list of words.")
         lines.append(f"{word.lower()} {' '.join(symbols)}\n")

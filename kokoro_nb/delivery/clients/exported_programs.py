@@ -174,7 +174,8 @@ def finish(
     model.ir_version = min(model.ir_version, IR_VERSION)
     rename(model, {"input_ids": inputs[0].name})
     _store(model, dtype)
-    set_metadata(model, {**metadata, "kokoro_config": json.dumps(config, ensure_ascii=False)})
+    told = {**metadata, "kokoro_config": json.dumps(config, ensure_ascii=False)}
+    onnx.helper.set_model_props(model, {**{entry.key: entry.value for entry in model.metadata_props}, **told})
     onnx.checker.check_model(model)
     onnx.save(model, path)
 
@@ -185,14 +186,6 @@ def rename(model: Any, names: Mapping[str, str]) -> None:
         value.name = names.get(value.name, value.name)
     for values in (values for node in model.graph.node for values in (node.input, node.output)):
         values[:] = [names.get(name, name) for name in values]
-
-
-def set_metadata(model: Any, metadata: Mapping[str, str]) -> None:
-    """Set keys of an ONNX model's metadata, those that it has too."""
-    from onnx import helper
-
-    kept = {entry.key: entry.value for entry in model.metadata_props}
-    helper.set_model_props(model, {**kept, **metadata})
 
 
 def _store(model: Any, dtype: Dtype) -> None:

@@ -17,8 +17,9 @@ from kokoro_nb.delivery.clients.client_contract import ClientContract
 from kokoro_nb.delivery.clients.client_folder import vocabulary, voice_tables
 from kokoro_nb.delivery.clients.client_programs import Request, require_speakable
 from kokoro_nb.delivery.clients.known_clients import FRAMES, PREDICTOR, SYNTHESIZER, TOKENS, contract
-from kokoro_nb.delivery.clients.programs import OnnxSession, PteProgram, StageProgram
+from kokoro_nb.delivery.clients.programs import PteProgram, StageProgram
 from kokoro_nb.errors import InputError
+from kokoro_nb.inspection.onnx_model import run_session, session_of
 from kokoro_nb.models.architecture import FRAMES_PER_SECOND, HARMONICS, SAMPLE_RATE, SAMPLES_PER_FRAME, STYLE
 from kokoro_nb.storage import read_json
 
@@ -68,7 +69,7 @@ class ClientHost:
     def load(self, name: str) -> Any:
         """Return a program of the folder, loaded once."""
         if name not in self._loaded:
-            kinds = {"ONNX": OnnxSession, "ExecuTorch": PteProgram, "Core ML": StageProgram}
+            kinds = {"ONNX": onnx_session, "ExecuTorch": PteProgram, "Core ML": StageProgram}
             self._loaded[name] = kinds[self.contract.form](self.folder / name)
         return self._loaded[name]
 
@@ -100,14 +101,18 @@ class ClientHost:
         raise NotImplementedError
 
 
+def onnx_session(model: Path | bytes) -> Any:
+    """Open a session of an ONNX file or model, as clients do: optimised, on as many threads as ONNX Runtime takes."""
+    return session_of(model if isinstance(model, bytes) else str(model), optimised=True, threads=0)
+
+
 class OnnxHost(ClientHost):
     """kokoro-onnx, sherpa-onnx, kokoro.js: three inputs by position or by name, the first output played."""
 
     def speak(self, ids: Sequence[int], row: np.ndarray, speed: float = 1.0) -> ClientUtterance:
         """Speak: a first output of another dtype is read as what its bytes are as float32, as sherpa-onnx does."""
-        program = self.load(self.program)
-        made = program(self.given(ids, row, speed))
-        audio, lasting = made[program.outputs[0]], made.get("duration")
+        made = run_session(self.load(self.program), self.given(ids, row, speed))
+        audio, lasting = next(iter(made.values())), made.get("duration")
         audio = (audio.view(np.float32) if audio.dtype == np.float16 else audio).reshape(-1)
         durations = None if lasting is None else lasting.reshape(-1).astype(np.int64)
         frames = len(audio) // SAMPLES_PER_FRAME if durations is None else int(durations.sum())
@@ -115,7 +120,8 @@ class OnnxHost(ClientHost):
 
     def given(self, ids: Sequence[int], row: np.ndarray, speed: float = 1.0) -> dict[str, np.ndarray]:
         """Return what is fed for ids in a style; a speed of whole numbers is rounded, and 1 at least."""
-        taken, order = self.load(self.program).inputs, [rule.name for rule in self.contract.programs[self.program][0]]
+        taken = {value.name: value.type for value in self.load(self.program).get_inputs()}
+        order = [rule.name for rule in self.contract.programs[self.program][0]]
         if self.contract.by_position:
             order = list(taken)
         elif "tokens" in taken:  # which kokoro-onnx takes too
@@ -183,7 +189,8 @@ class KokoroCoreMlHost(ClientHost):
     def speak(self, ids: Sequence[int], row: np.ndarray, speed: float = 1.0) -> ClientUtterance:
         """Speak: see `ClientHost.speak`."""
         tokens = [size for size in known.TOKEN_SIZES if (self.folder / known.durations_path(size)).is_dir()]
-        seconds = [size for size in known.SECONDS if self._complete(size)]
+        stages = {size: known.frame_stages(size) for size in known.SECONDS}
+        seconds = [size for size, names in stages.items() if all((self.folder / name).is_dir() for name in names)]
         room = _smallest(tokens, len(ids), f"{len(ids)} tokens")
         values = _stage_inputs(ids, row, speed, room)
         values |= self.load(known.durations_path(room))(values)
@@ -195,7 +202,7 @@ class KokoroCoreMlHost(ClientHost):
         values["en"] = np.pad(values["d"][:, token].swapaxes(1, 2), behind)
         values["asr"] = np.pad(values["t_en"][:, :, token], behind)
         values["mask"] = (np.arange(wide) < frames).astype(np.float32)[None, None]
-        pitch, trunk, generator = known.frame_stages(size)
+        pitch, trunk, generator = stages[size]
         values |= self.load(pitch)(values)
         values |= {"f0": values["F0_pred"].reshape(1, 1, -1), "n_input": values["N_pred"].reshape(1, 1, -1)}
         values |= self.load(trunk)(values)
@@ -206,9 +213,6 @@ class KokoroCoreMlHost(ClientHost):
         values |= self.load(generator)({**values, "mask": np.repeat(values["mask"], 2, axis=2)})
         audio = values["waveform"].reshape(-1)[: SAMPLES_PER_FRAME * frames].astype(np.float32)
         return ClientUtterance(tuple(ids), durations, audio, values, frames)
-
-    def _complete(self, seconds: int) -> bool:
-        return all((self.folder / name).is_dir() for name in known.frame_stages(seconds))
 
 
 def _stage_inputs(ids: Sequence[int], row: np.ndarray, speed: float, room: int) -> dict[str, np.ndarray]:

@@ -13,10 +13,11 @@ import torch
 from kokoro_nb.backends.onnx import tapped_model
 from kokoro_nb.delivery.clients import known_clients as known
 from kokoro_nb.delivery.clients.client_contract import ClientContract, Deviations, TensorRule
-from kokoro_nb.delivery.clients.hosts import ClientHost, ClientUtterance, OnnxHost, ReactNativeHost, host
+from kokoro_nb.delivery.clients.hosts import ClientHost, ClientUtterance, OnnxHost, ReactNativeHost, host, onnx_session
 from kokoro_nb.delivery.clients.known_clients import PREDICTOR, SYNTHESIZER, durations_path, frame_stages
-from kokoro_nb.delivery.clients.programs import KINDS, METHOD, OnnxSession, PteProgram, StageProgram, schema_faults
+from kokoro_nb.delivery.clients.programs import KINDS, METHOD, PteProgram, StageProgram, schema_faults
 from kokoro_nb.errors import InputError, one_line
+from kokoro_nb.inspection.onnx_model import run_session
 from kokoro_nb.models.architecture import FRAMES_PER_SECOND, SAMPLES_PER_FRAME
 
 _P = TypeVar("_P", PteProgram, StageProgram)
@@ -70,11 +71,11 @@ def check_level(host: OnnxHost, seen: Deviations) -> None:
     for node in model.graph.node:
         turned = [name for name in node.input if name in cosines] if node.op_type == "Mul" else []
         pairs += [(name, cosines[turned[0]]) for name in node.input if turned and name != turned[0]]
-    program = OnnxSession(tapped_model(path, {name for pair in pairs for name in pair}))
-    made = program(host.given(TEXT, style_row()))
+    session = onnx_session(tapped_model(path, {name for pair in pairs for name in pair}))
+    made = run_session(session, host.given(TEXT, style_row()))
     for magnitude, phase in ((made[magnitude], made[phase]) for magnitude, phase in pairs if magnitude in made):
         if magnitude.ndim == 3 and magnitude.shape[1] == BINS:
-            _check_inverse(magnitude, phase, made[program.outputs[0]].reshape(-1), host.program, seen)
+            _check_inverse(magnitude, phase, next(iter(made.values())).reshape(-1), host.program, seen)
             return
 
 
