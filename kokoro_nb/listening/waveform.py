@@ -15,10 +15,11 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.storage import atomic
 
 Signal = NDArray[np.floating]
+Floats = NDArray[np.float64]
 LONGEST = 2**28  # samples of a file that is read, three hours at 24 kHz; a header can claim any number
 
 
-def as_signal(y: Any, name: str = "signal") -> NDArray[np.float64]:
+def as_signal(y: Any, name: str = "signal") -> Floats:
     """Return `y` as float64 samples after checking that it is one real, non-empty channel.
 
     Parameters
@@ -47,7 +48,7 @@ def as_signal(y: Any, name: str = "signal") -> NDArray[np.float64]:
     return array.astype(np.float64)
 
 
-def as_pair(reference: Any, candidate: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def as_pair(reference: Any, candidate: Any) -> tuple[Floats, Floats]:
     """Return two signals as float64 after checking that they have one length.
 
     Raises
@@ -257,7 +258,7 @@ def read_wav(path: str | Path) -> tuple[NDArray[np.float32], int]:
     return samples[:, 0], sr
 
 
-def _finite_pair(reference: Signal, candidate: Signal) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _finite_pair(reference: Signal, candidate: Signal) -> tuple[Floats, Floats]:
     """Return both as `as_pair` does; if a sample of either is not finite, all NaN, and so is what is computed of it."""
     pair = as_pair(reference, candidate)
     nothing = np.full(len(pair[0]), math.nan)
