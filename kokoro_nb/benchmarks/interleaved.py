@@ -84,13 +84,7 @@ class TimedProgram:
         return {**row, **({} if self.error is None else {"error (of peak)": self.error}), **self.figures}
 
 
-def in_turn(
-    calls: Mapping[str, Call],
-    rounds: int,
-    limit: float = LIMIT,
-    clock: Callable[[], float] = time.perf_counter,
-    sleep: Callable[[float], None] = time.sleep,
-) -> dict[str, tuple[float, ...]]:
+def in_turn(calls: Mapping[str, Call], rounds: int, limit: float = LIMIT) -> dict[str, tuple[float, ...]]:
     """Time each of `calls` once a round, in the order in which they are given.
 
     Each is called once before, to warm up. One so slow that it would take longer than `limit` takes part in the first
@@ -104,10 +98,6 @@ def in_turn(
         At least 1.
     limit : float
         Seconds for one program in all rounds together.
-    clock : callable
-        Seconds since whenever.
-    sleep : callable
-        Waits for `PAUSE` before each call.
 
     Returns
     -------
@@ -121,20 +111,20 @@ def in_turn(
     """
     if not calls or rounds < 1:
         raise InputError(f"{len(calls)} programs in {rounds} rounds cannot be timed; give one or more of each.")
-    enough = {name: min(rounds, max(1, int(limit / max(timed(call, clock)[1], 1e-9)))) for name, call in calls.items()}
+    enough = {name: min(rounds, max(1, int(limit / max(timed(call)[1], 1e-9)))) for name, call in calls.items()}
     times: dict[str, list[float]] = {name: [] for name in calls}
     for number in range(rounds):
         for name, call in calls.items():
             if number < enough[name]:
-                sleep(PAUSE)
-                times[name].append(timed(call, clock)[1])
+                time.sleep(PAUSE)
+                times[name].append(timed(call)[1])
     return {name: tuple(each) for name, each in times.items()}
 
 
-def timed(call: Callable[[], Made], clock: Callable[[], float] = time.perf_counter) -> tuple[Made, float]:
+def timed(call: Callable[[], Made]) -> tuple[Made, float]:
     """Return what a call returned, and its wall time in seconds."""
-    start = clock()
-    return call(), clock() - start
+    start = time.perf_counter()
+    return call(), time.perf_counter() - start
 
 
 @contextmanager

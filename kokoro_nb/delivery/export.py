@@ -241,9 +241,7 @@ class Speaker:
     reason: str = ""
 
 
-def speak_all(
-    model: Any, cases: Sequence[Case], names: Sequence[str], folder: str | Path | None = None
-) -> tuple[Speaker, ...]:
+def speak_all(model: Any, cases: Sequence[Case], names: Sequence[str]) -> tuple[Speaker, ...]:
     """Export the decoder once for each runtime, with room for the longest utterance, and decode them all with it.
 
     Parameters
@@ -254,8 +252,6 @@ def speak_all(
         The utterances, with their noise.
     names : sequence of str
         Keys of `BACKENDS`.
-    folder : path, optional
-        Where the artefacts are saved; in the cache by default.
     """
     room = max(case.frames for case in cases)
     given = [widened(case.decoder_inputs(), room) | {"length": torch.tensor([case.frames])} for case in cases]
@@ -264,7 +260,7 @@ def speak_all(
 
     def spoken(name: str) -> Speaker:
         runtime = backend(name)
-        artifact = absence(runtime) or runtime.export(exported, given[0], folder)
+        artifact = absence(runtime) or runtime.export(exported, given[0])
         if isinstance(artifact, str | Failure):
             return Speaker(name, (), str(artifact))
         program, made = runtime.load(artifact), []

@@ -94,18 +94,15 @@ def _write_onnx(material: Material, rules: ClientContract, folder: Path) -> None
 def _write_voices(material: Material, rules: ClientContract, folder: Path) -> None:
     """Write the voices: an archive, or float32, little endian, row after row in one file or in one for each."""
     tables = {name: material.table(name, rules) for name in material.voices}
-    place = folder / rules.voices.path
     if rules.voices.form == "npz":
-        with place.open("wb") as stream:
-            arrays: dict[str, Any] = {name: table[:, None] for name, table in tables.items()}
-            np.savez(stream, **arrays)
+        arrays: dict[str, Any] = {name: table[:, None] for name, table in tables.items()}
+        np.savez(folder / rules.voices.path, **arrays)
         return
-    if rules.voices.form == "raw of all":
-        np.stack([*tables.values()]).astype("<f4").tofile(place)
-        return
-    place.parent.mkdir(exist_ok=True)
     for name, table in tables.items():
-        table.astype("<f4").tofile(folder / rules.voices.path.format(voice=name))
+        place = folder / rules.voices.path.format(voice=name)
+        place.parent.mkdir(exist_ok=True)
+        with place.open("ab") as stream:  # one file has all of them where its path names none
+            table.astype("<f4").tofile(stream)
 
 
 def _text(file: str, material: Material, rules: ClientContract) -> str:
