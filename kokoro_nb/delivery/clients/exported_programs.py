@@ -232,10 +232,9 @@ def _quantised(values: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
     ([[127, -64], [0, 0]], [1.0, 1.0])
     """
     others = tuple(one for one in range(values.ndim) if one != axis)
-    largest = np.abs(values).max(axis=others)
+    largest = np.abs(values).max(axis=others, keepdims=True)
     scale = np.where(largest > 0, largest / 127, 1).astype(np.float32)
-    shape = [-1 if one == axis else 1 for one in range(values.ndim)]
-    return np.rint(values / scale.reshape(shape)).astype(np.int8), scale
+    return np.rint(values / scale).astype(np.int8), scale.reshape(-1)
 
 
 def signatures(kokoro: Kokoro, contract: ClientContract) -> Programs:

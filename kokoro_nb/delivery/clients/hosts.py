@@ -69,7 +69,7 @@ class ClientHost:
     def load(self, name: str) -> Any:
         """Return a program of the folder, loaded once."""
         if name not in self._loaded:
-            kinds = {"ONNX": onnx_session, "ExecuTorch": PteProgram, "Core ML": StageProgram}
+            kinds: dict[str, Any] = {"ONNX": onnx_session, "ExecuTorch": PteProgram, "Core ML": StageProgram}
             self._loaded[name] = kinds[self.contract.form](self.folder / name)
         return self._loaded[name]
 

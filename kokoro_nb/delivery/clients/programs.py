@@ -135,12 +135,11 @@ def model_schema(signature: Signature, ranges: Ranges) -> dict[str, Any]:
 
 
 def _tensor(rule: TensorRule, ranges: Ranges) -> dict[str, Any]:
-    shape: list[dict[str, Any]] = []
-    for axis in rule.shape:
-        if isinstance(axis, str):
-            shape.append({"kind": "range", "range": dict(zip(("min", "max", "step"), ranges[axis], strict=True))})
-        else:
-            shape.append({"kind": "constant", "value": axis})
+    bounds = {axis: dict(zip(("min", "max", "step"), each, strict=True)) for axis, each in ranges.items()}
+    shape = [
+        {"kind": "range", "range": bounds[axis]} if isinstance(axis, str) else {"kind": "constant", "value": axis}
+        for axis in rule.shape
+    ]
     return {"kind": "Tensor", "dtype": rule.dtype, "shape": shape}
 
 
