@@ -19,7 +19,6 @@ Made = TypeVar("Made")
 Described = tuple[float, float | None, Mapping[str, Any]]
 BASE = "eager"
 ROUNDS = 7
-RATIO = "x "  # before the name of what a ratio is to
 DRAWS = 1000  # of the bootstrap
 COVERED = 0.95
 APART = 0.25  # of 1: how far a program may be from as fast as itself before the machine is taken to be busy
@@ -58,10 +57,9 @@ class TimedProgram:
     seconds : Spread
         Of a call: median and quartiles.
     ratio : Spread
-        To the program `base` in the same round.
+        To `BASE` in the same round.
     error : float or None
         Largest difference from eager PyTorch, of its peak; None where the two cannot be compared.
-    base : str
     figures : mapping
         Whatever else was measured, each with its unit in its name.
     """
@@ -71,7 +69,6 @@ class TimedProgram:
     seconds: Spread
     ratio: Spread
     error: float | None = None
-    base: str = "eager"
     figures: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -82,18 +79,12 @@ class TimedProgram:
     def as_dict(self) -> dict[str, Any]:
         """Return the row of a table, with units in its keys."""
         row = {"program": self.program, "run (s)": self.seconds.median, "real-time factor": self.real_time}
-        row |= {RATIO + self.base: self.ratio.median, "from": self.ratio.low, "to": self.ratio.high}
+        row |= {f"x {BASE}": self.ratio.median, "from": self.ratio.low, "to": self.ratio.high}
         row |= {"rounds": self.ratio.rounds}
         return {**row, **({} if self.error is None else {"error (of peak)": self.error}), **self.figures}
 
 
-def in_turn(
-    calls: Mapping[str, Call],
-    rounds: int,
-    limit: float = LIMIT,
-    clock: Callable[[], float] = time.perf_counter,
-    sleep: Callable[[float], None] = time.sleep,
-) -> dict[str, tuple[float, ...]]:
+def in_turn(calls: Mapping[str, Call], rounds: int, limit: float = LIMIT) -> dict[str, tuple[float, ...]]:
     """Time each of `calls` once a round, in the order in which they are given.
 
     Each is called once before, to warm up. One so slow that it would take longer than `limit` takes part in the first
@@ -107,10 +98,6 @@ def in_turn(
         At least 1.
     limit : float
         Seconds for one program in all rounds together.
-    clock : callable
-        Seconds since whenever.
-    sleep : callable
-        Waits for `PAUSE` before each call.
 
     Returns
     -------
@@ -124,20 +111,20 @@ def in_turn(
     """
     if not calls or rounds < 1:
         raise InputError(f"{len(calls)} programs in {rounds} rounds cannot be timed; give one or more of each.")
-    enough = {name: min(rounds, max(1, int(limit / max(timed(call, clock)[1], 1e-9)))) for name, call in calls.items()}
+    enough = {name: min(rounds, max(1, int(limit / max(timed(call)[1], 1e-9)))) for name, call in calls.items()}
     times: dict[str, list[float]] = {name: [] for name in calls}
     for number in range(rounds):
         for name, call in calls.items():
             if number < enough[name]:
-                sleep(PAUSE)
-                times[name].append(timed(call, clock)[1])
+                time.sleep(PAUSE)
+                times[name].append(timed(call)[1])
     return {name: tuple(each) for name, each in times.items()}
 
 
-def timed(call: Callable[[], Made], clock: Callable[[], float] = time.perf_counter) -> tuple[Made, float]:
+def timed(call: Callable[[], Made]) -> tuple[Made, float]:
     """Return what a call returned, and its wall time in seconds."""
-    start = clock()
-    return call(), clock() - start
+    start = time.perf_counter()
+    return call(), time.perf_counter() - start
 
 
 @contextmanager
@@ -191,20 +178,19 @@ def compared(
     Parameters
     ----------
     calls, rounds, limit
-        See `in_turn`. The first program is what the others are compared with, the last is the control, the first again.
+        See `in_turn`. The first program is `BASE`, the last is the control, the first again.
     describe : callable
         Name of a program -> seconds of audio that a call makes, its error and its other figures: see `TimedProgram`.
     """
     times, elsewhere = watched(lambda: in_turn(calls, rounds, limit))
-    base = next(iter(times))
-    ratios = {name: ratio(each, times[base]) for name, each in times.items()}
+    ratios = {name: ratio(each, times[BASE]) for name, each in times.items()}
     is_busy = busy([*ratios.values()][-1], elsewhere)
     unknown = Spread(float("nan"), float("nan"), float("nan"), 0)
     rows = []
     for name, each in times.items():
         length, error, figures = describe(name)
         one = unknown if is_busy else ratios[name]
-        rows.append(TimedProgram(name, length, spread(each), one, error, base, figures))
+        rows.append(TimedProgram(name, length, spread(each), one, error, figures))
     return tuple(rows), is_busy
 
 

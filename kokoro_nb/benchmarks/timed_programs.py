@@ -190,13 +190,9 @@ def decoder_times(
 
 def _calls(programs: Mapping[str, Program], inputs: Arrays) -> dict[str, Callable[[], Any]]:
     """Return what is timed, in order: eager first, eager again last."""
-
-    def on_one_thread() -> None:
-        with interleaved.threads(1):
-            programs[BASE].run(inputs)
-
     calls = {name: partial(program.run, inputs) for name, program in programs.items()}
-    return {BASE: calls[BASE], ONE_THREAD: on_one_thread, **calls, interleaved.AGAIN: calls[BASE]}
+    alone = interleaved.threads(1)(calls[BASE])
+    return {BASE: calls[BASE], ONE_THREAD: alone, **calls, interleaved.AGAIN: calls[BASE]}
 
 
 SAME_LENGTH = "as long as eager"

@@ -98,8 +98,7 @@ def _deliver(arguments: argparse.Namespace) -> int:
 
 def _client_options(arguments: argparse.Namespace) -> dict[str, Any]:
     from kokoro_nb.delivery.clients.exported_programs import NoiseChoice
-    from kokoro_nb.delivery.clients.known_clients import contract
-    from kokoro_nb.delivery.clients.kokoro_coreml_client import Room
+    from kokoro_nb.delivery.clients.known_clients import Room, contract
 
     options: dict[str, Any] = {}
     if arguments.noise or not contract(arguments.client).makes_noise:

@@ -112,15 +112,31 @@ class Contract:
         """
         first = PurePosixPath(file).parts[0]
         wanted = {name: about for name, about in self.files.items() if PurePosixPath(name).parts[0] == first}
-        changed = [name for name, about in wanted.items() if not as_delivered(folder, name, about)]
+        changed = changed_files(folder, wanted)
         if changed or not wanted:
             raise InputError(f"{', '.join(changed) or file} in {folder} is not as it was delivered; deliver it again.")
 
 
-def as_delivered(folder: str | Path, name: str, said: Mapping[str, Any]) -> bool:
-    """Say whether a file of a folder has the size and the SHA-256 that are told of it."""
-    path = (Path(folder) / name).resolve()
-    return path.is_relative_to(Path(folder).resolve()) and path.is_file() and checksum(path) == said
+def changed_files(folder: str | Path, files: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return the names of `files` that have not the size and the SHA-256 that are told of them, in the folder."""
+    root = Path(folder).resolve()
+    paths = {name: (root / name).resolve() for name in files}
+    whole = [name for name, path in paths.items() if path.is_relative_to(root) and path.is_file()]
+    return [name for name, told in files.items() if name not in whole or checksum(paths[name]) != told]
+
+
+def read_schema(path: Path, what: str, schema: int) -> dict[str, Any]:
+    """Return what a JSON file of a schema tells, for people a `what`.
+
+    Raises
+    ------
+    InputError
+        If there is none, or it is of another schema.
+    """
+    about = read_json(path, what)
+    if not isinstance(about, dict) or about.pop("schema", None) != schema:
+        raise InputError(f"{path} is no {what} of schema {schema}; deliver the folder again.")
+    return about
 
 
 def write_contract(folder: Path, contract: Contract) -> Path:
@@ -137,9 +153,7 @@ def read_contract(folder: str | Path) -> Contract:
         If there is none, it is of another schema, or a file that it names is not there, or lies outside of it.
     """
     path = Path(folder) / FILE
-    about = read_json(path, "contract")
-    if not isinstance(about, dict) or about.pop("schema", None) != SCHEMA:
-        raise InputError(f"{path} is no contract of schema {SCHEMA}; deliver the folder again.")
+    about = read_schema(path, "contract", SCHEMA)
     try:
         contract = Contract(**{**about, "parts": {name: _part(part) for name, part in about["parts"].items()}})
         _require_kinds(contract)
@@ -159,10 +173,9 @@ def read_contract(folder: str | Path) -> Contract:
 def is_whole(folder: Path) -> bool:
     """Return whether `folder` is a delivery, and every file in it is as it was written."""
     try:
-        files = read_contract(folder).files
+        return not changed_files(folder, read_contract(folder).files)
     except InputError:
         return False
-    return all(as_delivered(folder, name, about) for name, about in files.items())
 
 
 def _require_kinds(contract: Contract) -> None:

@@ -1,7 +1,10 @@
-"""Both stages exported, every program in a folder of its own, with the contract beside them."""
+"""Both stages exported, every program in a folder of its own, with the contract beside them.
+
+And utterances decoded by one padded export on each runtime, in turn.
+"""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,17 +14,20 @@ import torch
 from torch import Tensor
 
 from kokoro_nb.backends import backend
-from kokoro_nb.backends.base import META, TAPS, Artifact, Backend, Failure, RungError
+from kokoro_nb.backends.base import META, TAPS, Artifact, Backend, Failure, RungError, absence
 from kokoro_nb.backends.exported import export_program, output_specs
 from kokoro_nb.cache_keys import cache_key
 from kokoro_nb.delivery.any_length import BOUNDED, HOST, Stage, open_part, open_stages, second_stage, takes_any_length
 from kokoro_nb.delivery.contract import FILE, SCHEMA, Contract, Part, is_whole, write_contract
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import FRAMES_PER_SECOND, MAX_PHONEMES, SAMPLE_RATE, SAMPLES_PER_FRAME, STYLE
+from kokoro_nb.models.case import Case
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.patches import EXPORT_PATCHES, FAST_PATCHES, patched
 from kokoro_nb.models.phonemes import G2P
 from kokoro_nb.models.speaking import DurationStage
+from kokoro_nb.models.stages import DecoderStage
+from kokoro_nb.models.static_buffers import widened
 from kokoro_nb.models.voices import load_voice
 from kokoro_nb.storage import atomic, cache_dir, require_own
 
@@ -214,3 +220,53 @@ def _copy(artifact: Artifact, part: str, folder: Path) -> str:
     named = place / f"kokoro_{part}{artifact.path.suffix}"
     (place / artifact.path.name).rename(named)
     return named.relative_to(folder).as_posix()
+
+
+@dataclass(frozen=True)
+class Speaker:
+    """Some utterances as one runtime decodes them.
+
+    Attributes
+    ----------
+    backend : str
+        Its name.
+    audio : tuple of numpy.ndarray, each of shape (600 * frames,), float32
+        24 kHz, full scale 1; empty where the runtime failed.
+    reason : str
+        How it failed.
+    """
+
+    backend: str
+    audio: tuple[np.ndarray, ...]
+    reason: str = ""
+
+
+def speak_all(model: Any, cases: Sequence[Case], names: Sequence[str]) -> tuple[Speaker, ...]:
+    """Export the decoder once for each runtime, with room for the longest utterance, and decode them all with it.
+
+    Parameters
+    ----------
+    model : kokoro.model.KModel
+        Without patches; it is exported with all of those that an export has.
+    cases : sequence of Case
+        The utterances, with their noise.
+    names : sequence of str
+        Keys of `BACKENDS`.
+    """
+    room = max(case.frames for case in cases)
+    given = [widened(case.decoder_inputs(), room) | {"length": torch.tensor([case.frames])} for case in cases]
+    with patched(model, EXPORT_PATCHES):
+        exported = export_program(DecoderStage(model.decoder), given[0])
+
+    def spoken(name: str) -> Speaker:
+        runtime = backend(name)
+        artifact = absence(runtime) or runtime.export(exported, given[0])
+        if isinstance(artifact, str | Failure):
+            return Speaker(name, (), str(artifact))
+        program, made = runtime.load(artifact), []
+        for case, inputs in zip(cases, given, strict=True):
+            (audio,) = program.run(inputs).values()
+            made.append(audio.reshape(-1)[: SAMPLES_PER_FRAME * case.frames].astype(np.float32))
+        return Speaker(name, tuple(made))
+
+    return tuple(map(spoken, names))

@@ -5,11 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening import spectrum, waveform
-from kokoro_nb.listening.waveform import Signal, as_pair, as_signal, percent, percent_finite, why_undefined
+from kokoro_nb.listening.waveform import Floats, Signal, as_pair, as_signal, percent, percent_finite, why_undefined
 from kokoro_nb.markup import Fragment, number, table
 
 Better = Literal["lower", "higher", "close to 1", "close to 0"]
@@ -154,9 +153,7 @@ def _shown(metric: Metric) -> float | str | Fragment:
     return Fragment(f'<strong class="knb-nonfinite">{text}</strong>', text)
 
 
-def f0_contour(
-    y: Signal, sr: int, voicing: float = 0.05, gate_db: float = -50.0
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def f0_contour(y: Signal, sr: int, voicing: float = 0.05, gate_db: float = -50.0) -> tuple[Floats, Floats]:
     """Return the fundamental frequency of `y`, within `RANGE`, by probabilistic YIN (Mauch and Dixon, 2014).
 
     A frame is voiced where pYIN's path says so, and its probability of voicing reaches `voicing`, and its RMS comes
@@ -198,7 +195,7 @@ def f0_contour(
     return librosa.times_like(f0, sr=sr, hop_length=HOP), np.where(voiced, f0, np.nan)
 
 
-def f0_difference(reference: NDArray[np.float64], candidate: NDArray[np.float64]) -> tuple[float, float, int]:
+def f0_difference(reference: Floats, candidate: Floats) -> tuple[float, float, int]:
     """Compare the frequencies of two contours of the same frames, frame by frame.
 
     Parameters

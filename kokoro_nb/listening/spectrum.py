@@ -15,12 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.listening.waveform import Signal, as_pair, as_signal
-
-Floats = NDArray[np.float64]
+from kokoro_nb.listening.waveform import Floats, Signal, as_pair, as_signal
 
 BANDS = ((0, 150), (150, 300), (300, 600), (600, 1200), (1200, 2400), (2400, 4800), (4800, 9600), (9600, 12000))
 """Octaves from 150 Hz up, in Hz, with what lies below and above them at 24 kHz."""
@@ -129,9 +126,7 @@ def spectral_flatness(y: Signal, n_fft: int = 1024) -> float:
         return float(np.exp(np.log(inner).mean()) / inner.mean())
 
 
-def band_energies(
-    y: Signal, sr: int, bands: Sequence[tuple[float, float]] = BANDS, n_fft: int = 2048, hop_length: int = 512
-) -> Floats:
+def band_energies(y: Signal, sr: int, bands: Sequence[tuple[float, float]] = BANDS) -> Floats:
     """Return the mean power of `y` in each band.
 
     Parameters
@@ -142,8 +137,6 @@ def band_energies(
         Sample rate in Hz.
     bands : sequence of (float, float)
         Lower edge (included) and upper edge (left out, but for ``sr / 2``) of each band in Hz.
-    n_fft, hop_length : int
-        FFT size and hop in samples.
 
     Returns
     -------
@@ -156,11 +149,12 @@ def band_energies(
     InputError
         If a band does not lie within 0 to ``sr / 2``, or is narrower than one bin.
     """
+    n_fft = 2048
     frequencies = np.fft.rfftfreq(n_fft, 1 / sr)
     # every bin but the first and the last stands for its negative frequency too
     weight = np.full(len(frequencies), 2.0)
     weight[[0, -1]] = 1.0
-    density = weight * power_spectrogram(y, n_fft, hop_length).mean(axis=1) / (n_fft * (3 / 8 * n_fft))
+    density = weight * power_spectrogram(y, n_fft, n_fft // 4).mean(axis=1) / (n_fft * (3 / 8 * n_fft))
     energies = []
     for low, high in bands:
         top = math.inf if high == sr / 2 else high
@@ -186,9 +180,7 @@ def band_energy_ratio_db(reference: Signal, candidate: Signal, sr: int) -> Float
         return 10 * np.log10(above / below)
 
 
-def log_spectral_distance(
-    reference: Signal, candidate: Signal, floor_db: float = -80.0, n_fft: int = 1024, hop_length: int = 256
-) -> float:
+def log_spectral_distance(reference: Signal, candidate: Signal, floor_db: float = -80.0) -> float:
     """Return the log-spectral distance of two signals in dB (Gray and Markel, 1976).
 
     With ``L = max(10 log10 P, floor)`` of the power spectrograms it is ``mean_t sqrt(mean_k (L_ref - L_cand)^2)``, over
@@ -200,15 +192,13 @@ def log_spectral_distance(
         Samples, full scale 1.
     floor_db : float
         Floor of both spectra in dB re the largest power in the reference's own spectrogram.
-    n_fft, hop_length : int
-        FFT size and hop in samples.
 
     Returns
     -------
     float
         dB; NaN if the reference is silent or either signal is not finite.
     """
-    first, second = (power_spectrogram(y, n_fft, hop_length) for y in as_pair(reference, candidate))
+    first, second = (power_spectrogram(y) for y in as_pair(reference, candidate))
     gap = floored_db(first, first.max(), floor_db) - floored_db(second, first.max(), floor_db)
     return float(np.mean(np.sqrt(np.mean(gap**2, axis=0))))
 
@@ -248,13 +238,11 @@ def multi_resolution_stft_distance(
     return float(np.mean(convergence)), float(np.mean(magnitude))
 
 
-def mel_cepstral_distance(
-    reference: Signal, candidate: Signal, sr: int, floor_db: float = -80.0, n_coefficients: int = 24
-) -> float:
+def mel_cepstral_distance(reference: Signal, candidate: Signal, sr: int, floor_db: float = -80.0) -> float:
     """Return the mel-cepstral distance along the best time alignment, in dB (Kubichek, 1993).
 
-    The mean over the path of ``10 sqrt(2) / ln 10 * ||c_ref - c_cand||``, where ``c`` holds coefficients 1 to
-    `n_coefficients` of the cosine series of the natural log of the mel power, ``ln P = c_0 + 2 sum_m c_m cos(...)``. So
+    The mean over the path of ``10 sqrt(2) / ln 10 * ||c_ref - c_cand||``, where ``c`` holds coefficients 1 to 24
+    of the cosine series of the natural log of the mel power, ``ln P = c_0 + 2 sum_m c_m cos(...)``. So
     scaled, it is the root mean square difference of the two smoothed log-mel spectra in dB, level (``c_0``) left out.
     Other tools take an orthonormal DCT of the same spectrum: their figures are ``sqrt(2 MELS)`` times larger.
 
@@ -266,8 +254,6 @@ def mel_cepstral_distance(
         Sample rate in Hz.
     floor_db : float
         Floor of both mel spectra in dB re the reference's own maximum.
-    n_coefficients : int
-        Number of cepstral coefficients, of 80 mel bands.
 
     Returns
     -------
@@ -284,7 +270,7 @@ def mel_cepstral_distance(
     for power in (first, second):
         log_power = floored_db(power, first.max(), floor_db) * math.log(10) / 10
         # librosa's DCT is orthonormal; the cosine series above is that over sqrt(2 bands)
-        mfcc = librosa.feature.mfcc(S=log_power, n_mfcc=n_coefficients + 1, dct_type=2, norm="ortho")
+        mfcc = librosa.feature.mfcc(S=log_power, n_mfcc=25, dct_type=2, norm="ortho")
         cepstra.append(mfcc[1:] / math.sqrt(2 * len(power)))
     if not all(np.isfinite(cepstrum).all() for cepstrum in cepstra):
         return math.nan

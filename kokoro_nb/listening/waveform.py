@@ -1,10 +1,12 @@
-"""Measures on the samples themselves, and float WAV files that keep every one of them.
+"""Measures on the samples themselves, joins of pieces among them, and float WAV files that keep every one of them.
 
 Signals are one-dimensional float arrays, full scale 1. Nothing is repaired on the way: a NaN in a signal comes out as
 a NaN, two signals of different lengths are refused, and a ratio to silence is infinite or NaN as its arithmetic says.
 """
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,13 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.storage import atomic
 
 Signal = NDArray[np.floating]
+Floats = NDArray[np.float64]
 LONGEST = 2**28  # samples of a file that is read, three hours at 24 kHz; a header can claim any number
+AROUND = 0.005  # s at each side of a join in which a click would stand
+SHORT = 0.01  # s, of a short-time level
 
 
-def as_signal(y: Any, name: str = "signal") -> NDArray[np.float64]:
+def as_signal(y: Any, name: str = "signal") -> Floats:
     """Return `y` as float64 samples after checking that it is one real, non-empty channel.
 
     Parameters
@@ -47,7 +52,7 @@ def as_signal(y: Any, name: str = "signal") -> NDArray[np.float64]:
     return array.astype(np.float64)
 
 
-def as_pair(reference: Any, candidate: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def as_pair(reference: Any, candidate: Any) -> tuple[Floats, Floats]:
     """Return two signals as float64 after checking that they have one length.
 
     Raises
@@ -200,6 +205,87 @@ def lag(reference: Signal, candidate: Signal, max_lag: int) -> float:
     return float(lags[near][np.argmax(correlate(second, first)[near])])
 
 
+@dataclass(frozen=True)
+class Join:
+    """One join.
+
+    Attributes
+    ----------
+    at : float
+        Seconds from the beginning.
+    level : float
+        Level in the 10 ms around it, dB re the loudest 10 ms of the speech: far below, there is no phase to break.
+    sharpness : float
+        Largest second difference within 5 ms of it, as a share of the largest in all of the speech away from joins. A
+        step in the signal or in its slope stands out in it; speech itself reaches 1.
+    """
+
+    at: float
+    level: float
+    sharpness: float
+
+
+def short_time_level(y: Signal, sr: int) -> np.ndarray:
+    """Return the level of every 10 ms, in steps of 1 ms, dB re full scale; -inf where there is silence.
+
+    Parameters
+    ----------
+    y : numpy.ndarray, shape (n,), float
+        Samples, full scale 1.
+    sr : int
+        Sample rate, Hz.
+
+    Returns
+    -------
+    numpy.ndarray, shape (milliseconds,), float64
+        Value i is centred at i ms; beyond both ends there is silence.
+    """
+    signal = as_signal(y)
+    half, step = round(SHORT * sr / 2), sr // 1000
+    power = np.concatenate([[0.0], np.cumsum(np.pad(signal, half) ** 2)])
+    centres = np.arange(0, signal.size, step)
+    with np.errstate(divide="ignore"):
+        return 10 * np.log10(np.maximum(power[centres + 2 * half] - power[centres], 0) / (2 * half))
+
+
+def joins(pieces: Sequence[Signal], whole: Signal, sr: int) -> tuple[Join, ...]:
+    """Look at each join of `pieces` in `whole`.
+
+    Parameters
+    ----------
+    pieces : sequence of numpy.ndarray, each of shape (samples,), float
+        What was joined.
+    whole : numpy.ndarray, shape (sum of samples,), float
+        The speech, full scale 1.
+    sr : int
+        Sample rate, Hz.
+
+    Raises
+    ------
+    InputError
+        If the pieces do not add up to the whole, or there is nothing but joins.
+    """
+    signal = as_signal(whole)
+    if sum(map(len, pieces)) != signal.size:
+        raise InputError(f"The pieces have {sum(map(len, pieces))} samples and the speech {signal.size}; give its own.")
+    ends = np.cumsum([len(piece) for piece in pieces])[:-1]
+    around, level = round(AROUND * sr), short_time_level(signal, sr)
+    sharp = np.pad(np.abs(np.diff(signal, 2)), 1)
+    away = np.ones(signal.size, dtype=bool)
+    for end in ends:
+        away[max(0, end - around) : end + around] = False
+    if not sharp[away].any():
+        raise InputError("There is no speech between the joins; give longer pieces.")
+    return tuple(
+        Join(
+            float(end / sr),
+            float(level[min(round(1000 * end / sr), level.size - 1)] - level.max()),
+            float(sharp[max(0, end - around) : end + around].max() / sharp[away].max()),
+        )
+        for end in ends
+    )
+
+
 def write_wav(path: str | Path, y: Signal, sr: int) -> Path:
     """Write `y` as a 32-bit float WAV file, whole or not at all, and return the path.
 
@@ -257,7 +343,7 @@ def read_wav(path: str | Path) -> tuple[NDArray[np.float32], int]:
     return samples[:, 0], sr
 
 
-def _finite_pair(reference: Signal, candidate: Signal) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _finite_pair(reference: Signal, candidate: Signal) -> tuple[Floats, Floats]:
     """Return both as `as_pair` does; if a sample of either is not finite, all NaN, and so is what is computed of it."""
     pair = as_pair(reference, candidate)
     nothing = np.full(len(pair[0]), math.nan)

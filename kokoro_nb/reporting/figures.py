@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.listening import spectrum
+from kokoro_nb.listening import spectrum, waveform
 from kokoro_nb.listening.comparison import f0_contour
-from kokoro_nb.listening.joins import Join, short_time_level
 from kokoro_nb.listening.waveform import Signal, as_pair, as_signal, finite_fraction, percent_finite
 from kokoro_nb.reporting import style
 
@@ -127,7 +126,7 @@ def average_spectra(
 
 
 def levels_at_joins(
-    y: Signal, sr: int, found: Sequence[Join], title: str = "Level around joins", weights: str = ""
+    y: Signal, sr: int, found: Sequence[waveform.Join], title: str = "Level around joins", weights: str = ""
 ) -> "Figure":
     """Draw the short-time level of a signal for 300 ms around each join.
 
@@ -149,7 +148,7 @@ def levels_at_joins(
     """
     if not found:
         raise InputError("There is no join to draw; give a text that is cut.")
-    level, reach = short_time_level(y, sr), 150
+    level, reach = waveform.short_time_level(y, sr), 150
     curves = {}
     for join in found:
         at = np.arange(max(0, round(1000 * join.at) - reach), min(level.size, round(1000 * join.at) + reach))

@@ -12,8 +12,7 @@ from kokoro_nb.delivery.clients.acceptance import accept
 from kokoro_nb.delivery.clients.client_folder import vocabulary
 from kokoro_nb.delivery.clients.client_programs import Request, muteness, speak_in, speaker
 from kokoro_nb.delivery.clients.hosts import imitate
-from kokoro_nb.delivery.clients.known_clients import contract
-from kokoro_nb.delivery.clients.kokoro_coreml_client import Room
+from kokoro_nb.delivery.clients.known_clients import Room, contract
 from kokoro_nb.delivery.clients.probe import compare_reading, read_probe, write_probe
 from kokoro_nb.models import noise
 from kokoro_nb.models.kokoro import Kokoro

@@ -16,7 +16,7 @@ import torch
 from kokoro.model import KModel
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from kokoro_nb.delivery.decoded import speak_all
+from kokoro_nb.delivery.export import speak_all
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.comparison import FINITE
 from kokoro_nb.listening.judges import PerceivedQuality, identified, perceived_quality, unknown_words

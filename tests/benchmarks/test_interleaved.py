@@ -2,10 +2,12 @@ import math
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
+from kokoro_nb.benchmarks import interleaved
 from kokoro_nb.benchmarks.interleaved import PAUSE, in_turn, ratio, spread, watched
 from kokoro_nb.errors import InputError
 
@@ -26,7 +28,10 @@ class Watch:
         return run
 
     def timed(self, calls, rounds, **more):
-        return in_turn(calls, rounds, clock=lambda: self.now, sleep=self.slept.append, **more)
+        own = SimpleNamespace(perf_counter=lambda: self.now, sleep=self.slept.append)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(interleaved, "time", own)
+            return in_turn(calls, rounds, **more)
 
 
 def test_programs_take_turns_after_one_call_each():

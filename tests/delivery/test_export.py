@@ -7,14 +7,16 @@ from importlib.machinery import ModuleSpec
 from types import SimpleNamespace
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
 
 from kokoro_nb import cache_keys
-from kokoro_nb.backends import backend
+from kokoro_nb.backends import BACKENDS, backend
 from kokoro_nb.delivery import export
-from kokoro_nb.delivery.export import Delivery, deliver, delivered_folder
+from kokoro_nb.delivery.export import Delivery, deliver, delivered_folder, speak_all
 from kokoro_nb.delivery.hub import DEVICE, OPTIONS, TOKEN, hub_available, submit
 from kokoro_nb.errors import InputError
+from kokoro_nb.models.case import capture, decode
 from kokoro_nb.models.patches import EXPORT_PATCHES, FAST_PATCHES
 
 REQUEST = Delivery("onnxruntime")
@@ -110,3 +112,20 @@ def test_a_file_is_compiled_and_profiled(client, tmp_path):
     client.submit_profile_job.assert_called_once_with(model="compiled", device=device)
     with pytest.raises(InputError, match="no file"):
         submit(tmp_path / "none.onnx")
+
+
+def test_one_program_speaks_utterances_of_any_length(shallow, shallow_case):
+    other = capture(shallow, "No.", "", g2p="espeak", seed=1)
+    assert other.frames != shallow_case.frames
+    (spoken,) = speak_all(shallow.model, [shallow_case, other], ["eager"])
+    for case, audio in zip((shallow_case, other), spoken.audio, strict=True):
+        plain = decode(shallow.model, case, EXPORT_PATCHES)
+        # the phase of the source makes much of a rounding, so level and likeness are asked for, not equality
+        assert audio.shape == plain.shape
+        assert np.corrcoef(audio, plain)[0, 1] > 0.99
+
+
+def test_a_runtime_that_is_not_here_says_so(shallow, shallow_case, monkeypatch):
+    monkeypatch.setattr(type(BACKENDS["onnxruntime"]), "available", lambda self: "it is not installed")
+    (silent,) = speak_all(shallow.model, [shallow_case], ["onnxruntime"])
+    assert (silent.audio, silent.reason) == ((), "it is not installed")

@@ -8,6 +8,9 @@ import pytest
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.spectrum import (
     BANDS,
+    TRANSPARENT,
+    UNRELATED,
+    SpectralAgreement,
     average_spectrum,
     band_energies,
     band_energy_ratio_db,
@@ -16,6 +19,7 @@ from kokoro_nb.listening.spectrum import (
     mel_spectrogram,
     multi_resolution_stft_distance,
     power_spectrogram,
+    spectral_agreement,
     spectral_flatness,
 )
 
@@ -132,3 +136,32 @@ def test_mel_cepstral_distance_is_of_24_coefficients_of_the_cosine_series(voice)
     cost, path = librosa.sequence.dtw(X=cepstra[0], Y=cepstra[1], metric="euclidean")
     expected = 10 * math.sqrt(2) / math.log(10) * cost[-1, -1] / len(path)
     assert mel_cepstral_distance(voice, other, SR) == pytest.approx(expected, rel=1e-9)
+
+
+TIME = np.arange(SR) / SR
+VOICE = sum(np.sin(2 * np.pi * 150 * k * TIME) / k for k in range(1, 20))
+NOISE = np.random.default_rng(0).standard_normal(SR)
+RIGHT = 0.2 * VOICE + 0.02 * NOISE
+
+
+def agreement(candidate):
+    return spectral_agreement(RIGHT, (RIGHT + 1e-6 * NOISE).reshape(1, -1), candidate)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [0.7 * RIGHT, RIGHT + 0.1 * NOISE, 0.2 * VOICE, np.full(SR, np.nan), RIGHT[:-600], np.zeros(SR), RIGHT**3],
+    ids=["level", "hiss", "no noise", "NaN", "a frame short", "silence", "distorted"],
+)
+def test_what_is_wrong_is_beyond_the_limit(wrong):
+    found = agreement(wrong)
+    assert not found.distance <= found.limit
+
+
+def test_rounding_agrees_two_draws_of_noise_are_unrelated_and_the_limit_is_twice_the_floor():
+    assert agreement(RIGHT + 1e-6 * np.roll(NOISE, 1)).distance < 0.1
+    assert agreement(-RIGHT).distance == 0, "a turn of the whole waveform agrees"
+    first, second = np.random.default_rng(1).standard_normal((2, 2 * SR))
+    assert spectral_agreement(first, first, second).distance == pytest.approx(UNRELATED, abs=0.1)
+    assert [SpectralAgreement(0.0, floor).limit for floor in (0.3, 1.5, 9.0)] == [TRANSPARENT, 3.0, UNRELATED / 2]
+    assert np.isnan(SpectralAgreement(0.0, float("nan")).limit)

@@ -9,7 +9,7 @@ import pytest
 from matplotlib.patches import Rectangle
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.listening.joins import joins
+from kokoro_nb.listening.waveform import joins
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.reporting.drawings import local_error_profile
 from kokoro_nb.reporting.figures import average_spectra, f0_contours, heat_map, levels_at_joins, log_bars, spectrograms

@@ -173,12 +173,6 @@ def _rule(words: list[str], sizes: Mapping[str, int | str]) -> TensorRule:
     return TensorRule(name, dtype, tuple(int(axis) if axis.isdigit() else sizes.get(axis, axis) for axis in axes))
 
 
-def speech_rules(tokens: str = "input_ids") -> Signature:
-    """Return inputs and outputs of the one ONNX file that kokoro-onnx, sherpa-onnx and kokoro.js take."""
-    inputs = f"{tokens} int64 1 tokens, style float32 1 256, speed float32 1"
-    return signature(f"{inputs} -> waveform float32 samples, duration int64 tokens")
-
-
 CONSEQUENCES: Mapping[str, str] = {
     **dict.fromkeys(
         ("program missing", "program unreadable", "voices missing", "file missing"), "The client does not start."

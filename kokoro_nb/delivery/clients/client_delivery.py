@@ -9,14 +9,13 @@ from typing import Any
 from kokoro_nb.delivery.clients.client_contract import ClientContract, Dtype
 from kokoro_nb.delivery.clients.client_folder import Material, write_client
 from kokoro_nb.delivery.clients.exported_programs import NoiseChoice, exported_programs
-from kokoro_nb.delivery.clients.known_clients import contract
-from kokoro_nb.delivery.clients.kokoro_coreml_client import SEED, Room
-from kokoro_nb.delivery.contract import as_delivered
+from kokoro_nb.delivery.clients.known_clients import SEED, Room, contract
+from kokoro_nb.delivery.contract import changed_files, read_schema
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import STYLE, full_config
 from kokoro_nb.models.kokoro import Kokoro
 from kokoro_nb.models.voices import load_voice
-from kokoro_nb.storage import atomic, checksums, read_json, write_json
+from kokoro_nb.storage import atomic, checksums, write_json
 
 FILE = "delivery.json"
 SCHEMA = 1
@@ -183,12 +182,10 @@ def read_delivery(folder: str | Path) -> ClientDelivery:
         If it is no delivery for a client, or a file is missing or has changed.
     """
     path = Path(folder) / FILE
-    about = read_json(path, "delivery")
-    if not isinstance(about, dict) or about.pop("schema", None) != SCHEMA:
-        raise InputError(f"{path} is no delivery of schema {SCHEMA}; deliver the folder again.")
+    about = read_schema(path, "delivery", SCHEMA)
     try:
         made = ClientDelivery(**{**about, "voices": tuple(about["voices"])})
-        changed = [name for name, said in made.files.items() if not as_delivered(folder, name, said)]
+        changed = changed_files(folder, made.files)
     except (TypeError, KeyError, AttributeError) as error:
         raise InputError(f"{path} is no delivery ({error}); deliver the folder again.") from error
     if changed:

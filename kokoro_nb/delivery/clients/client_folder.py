@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.delivery.clients import fluidaudio_client, kokoro_coreml_client
 from kokoro_nb.delivery.clients.client_contract import ClientContract, Dtype
 from kokoro_nb.delivery.clients.exported_programs import finish
-from kokoro_nb.delivery.clients.known_clients import JS_FILES
+from kokoro_nb.delivery.clients.known_clients import COREML_VOCAB, FIRST_VOICE, FLUIDAUDIO_VOCAB, JS_FILES, SOURCE
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import full_config
 from kokoro_nb.models.phonemes import phonemise
@@ -47,11 +46,6 @@ class Material:
     words: tuple[str, ...]
     programs: tuple[str, ...] = ()
 
-    @property
-    def vocab(self) -> dict[str, int]:
-        """Symbol -> id."""
-        return dict(self.config["vocab"])
-
     def table(self, name: str, contract: ClientContract) -> np.ndarray:
         """Return the rows of a voice, (rows, 256) float32, so that the client says what PyTorch says.
 
@@ -80,7 +74,7 @@ def write_client(material: Material, rules: ClientContract, folder: Path) -> Non
             import espeakng_loader
 
             shutil.copytree(espeakng_loader.get_data_path(), folder / file)
-        elif file == fluidaudio_client.FIRST_VOICE:
+        elif file == FIRST_VOICE:
             first = rules.voices.path.format(voice=next(iter(material.voices)))
             shutil.copyfile(folder / first, folder / file)
         else:
@@ -100,23 +94,20 @@ def _write_onnx(material: Material, rules: ClientContract, folder: Path) -> None
 def _write_voices(material: Material, rules: ClientContract, folder: Path) -> None:
     """Write the voices: an archive, or float32, little endian, row after row in one file or in one for each."""
     tables = {name: material.table(name, rules) for name in material.voices}
-    place = folder / rules.voices.path
     if rules.voices.form == "npz":
-        with place.open("wb") as stream:
-            arrays: dict[str, Any] = {name: table[:, None] for name, table in tables.items()}
-            np.savez(stream, **arrays)
+        arrays: dict[str, Any] = {name: table[:, None] for name, table in tables.items()}
+        np.savez(folder / rules.voices.path, **arrays)
         return
-    if rules.voices.form == "raw of all":
-        np.stack([*tables.values()]).astype("<f4").tofile(place)
-        return
-    place.parent.mkdir(exist_ok=True)
     for name, table in tables.items():
-        table.astype("<f4").tofile(folder / rules.voices.path.format(voice=name))
+        place = folder / rules.voices.path.format(voice=name)
+        place.parent.mkdir(exist_ok=True)
+        with place.open("ab") as stream:  # one file has all of them where its path names none
+            table.astype("<f4").tofile(stream)
 
 
 def _text(file: str, material: Material, rules: ClientContract) -> str:
     """Return what stands in a file of text."""
-    vocab = material.vocab
+    vocab: Mapping[str, int] = material.config["vocab"]
     if file == "lexicon.txt":
         return _lexicon(material)
     if file == "tokens.txt":
@@ -126,9 +117,9 @@ def _text(file: str, material: Material, rules: ClientContract) -> str:
         "config.json": {"model_type": "style_text_to_speech_2"} if rules.client == "kokoro.js" else material.config,
         "tokenizer.json": _tokenizer(vocab),
         "tokenizer_config.json": {"model_max_length": 512, **marks, "tokenizer_class": "PreTrainedTokenizer"},
-        fluidaudio_client.VOCAB: vocab,
-        kokoro_coreml_client.VOCAB: {"vocab": vocab},
-        kokoro_coreml_client.SOURCE: material.config.get("source"),
+        FLUIDAUDIO_VOCAB: vocab,
+        COREML_VOCAB: {"vocab": vocab},
+        SOURCE: material.config.get("source"),
     }
     return json.dumps(contents[file], ensure_ascii=False, indent=1)
 
@@ -157,9 +148,9 @@ def _tokenizer(symbols: Mapping[str, int]) -> dict[str, Any]:
 
 def _lexicon(material: Material) -> str:
     """Return a line for each word of the delivery: the word and its phonemes, as espeak gives them."""
-    lines = []
+    lines, vocab = [], material.config["vocab"]
     for word in material.words:
-        symbols = [symbol for symbol in phonemise(word, "espeak")[0] if symbol in material.vocab and symbol != " "]
+        symbols = [symbol for symbol in phonemise(word, "espeak")[0] if symbol in vocab and symbol != " "]
         if not symbols:
             raise InputError(f"The word '{word}' has no phoneme in the vocabulary; leave it out of the list of words.")
         lines.append(f"{word.lower()} {' '.join(symbols)}\n")
@@ -191,10 +182,10 @@ def symbol_ids(root: Path, metadata: Mapping[str, str] | None = None) -> dict[st
         read = json.loads((root / "tokenizer.json").read_text(encoding="utf-8"))["model"]
     elif metadata and metadata.get("kokoro_config"):
         read = json.loads(metadata["kokoro_config"])
-    elif (root / fluidaudio_client.VOCAB).is_file():
-        read = {"vocab": json.loads((root / fluidaudio_client.VOCAB).read_text(encoding="utf-8"))}
+    elif (root / FLUIDAUDIO_VOCAB).is_file():
+        read = {"vocab": json.loads((root / FLUIDAUDIO_VOCAB).read_text(encoding="utf-8"))}
     else:
-        for file in (kokoro_coreml_client.VOCAB, "config.json"):
+        for file in (COREML_VOCAB, "config.json"):
             if (root / file).is_file():
                 read = json.loads((root / file).read_text(encoding="utf-8"))
     return {symbol: [number] for symbol, number in read.get("vocab", {}).items() if symbol != "$"}

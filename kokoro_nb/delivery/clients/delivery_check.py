@@ -14,7 +14,7 @@ from kokoro_nb.delivery.clients.client_folder import ROW_BYTES, symbol_ids, voic
 from kokoro_nb.delivery.clients.hosts import OnnxHost
 from kokoro_nb.delivery.clients.known_clients import contract
 from kokoro_nb.delivery.clients.program_check import check_behaviour, check_level, check_packages, check_pair
-from kokoro_nb.delivery.contract import as_delivered
+from kokoro_nb.delivery.contract import changed_files
 from kokoro_nb.errors import InputError, one_line
 from kokoro_nb.storage import read_json
 
@@ -33,8 +33,7 @@ def check_files(root: Path, rules: ClientContract, seen: Deviations) -> dict[str
 def _changed_files(root: Path) -> list[str]:
     """Return the files that are not as the folder's own list of checksums says; none where it has no list."""
     try:
-        files = read_json(root / FILE, "delivery")["files"]
-        return [name for name, said in files.items() if not as_delivered(root, name, said)]
+        return changed_files(root, read_json(root / FILE, "delivery")["files"])
     except (ValueError, KeyError, TypeError, AttributeError):
         return []  # there is none, or no list of ours
 

@@ -21,11 +21,9 @@ from torch import Tensor, nn
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.cache_keys import cache_key
 from kokoro_nb.delivery.any_length import lowered_program, open_program, write_open_onnx
-from kokoro_nb.delivery.clients import fluidaudio_client as fluid
-from kokoro_nb.delivery.clients import kokoro_coreml_client as sized
+from kokoro_nb.delivery.clients import known_clients as known
 from kokoro_nb.delivery.clients.client_contract import ClientContract, Dtype, Programs, Ranges, Signature, TensorRule
-from kokoro_nb.delivery.clients.known_clients import PREDICTOR, SYNTHESIZER
-from kokoro_nb.delivery.clients.kokoro_coreml_client import Room
+from kokoro_nb.delivery.clients.known_clients import PREDICTOR, SYNTHESIZER, Room
 from kokoro_nb.delivery.clients.programs import METHOD, model_schema
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import seven_stages
@@ -43,8 +41,8 @@ MAKERS = {"ONNX": "onnx", "ExecuTorch": "executorch", "Core ML": "coremltools"}
 SPEECH = "speech.onnx"
 BANK = "bank"  # the initializer that holds the noise, (samples, 9) float32, for an inspector to replace
 # in float16 a duration near a half is rounded the other way, and the phases of noise and tail are not held
-PRECISE = (fluid.ALBERT, fluid.POST_ALBERT, fluid.NOISE, fluid.TAIL, *map(sized.durations, sized.TOKENS))
-EXAMPLE = {"tokens": 13, **fluid.of_frames(31)}
+PRECISE = (known.ALBERT, known.POST_ALBERT, known.NOISE, known.TAIL, *map(known.durations_path, known.TOKEN_SIZES))
+EXAMPLE = {"tokens": 13, **known.frame_sizes(31)}
 UNSAID: Signature = ((), ())  # the one ONNX file has its names and axes from `write_speech`
 
 
@@ -176,7 +174,8 @@ def finish(
     model.ir_version = min(model.ir_version, IR_VERSION)
     rename(model, {"input_ids": inputs[0].name})
     _store(model, dtype)
-    set_metadata(model, {**metadata, "kokoro_config": json.dumps(config, ensure_ascii=False)})
+    told = {**metadata, "kokoro_config": json.dumps(config, ensure_ascii=False)}
+    onnx.helper.set_model_props(model, {**{entry.key: entry.value for entry in model.metadata_props}, **told})
     onnx.checker.check_model(model)
     onnx.save(model, path)
 
@@ -187,14 +186,6 @@ def rename(model: Any, names: Mapping[str, str]) -> None:
         value.name = names.get(value.name, value.name)
     for values in (values for node in model.graph.node for values in (node.input, node.output)):
         values[:] = [names.get(name, name) for name in values]
-
-
-def set_metadata(model: Any, metadata: Mapping[str, str]) -> None:
-    """Set keys of an ONNX model's metadata, those that it has too."""
-    from onnx import helper
-
-    kept = {entry.key: entry.value for entry in model.metadata_props}
-    helper.set_model_props(model, {**kept, **metadata})
 
 
 def _store(model: Any, dtype: Dtype) -> None:
@@ -241,10 +232,9 @@ def _quantised(values: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
     ([[127, -64], [0, 0]], [1.0, 1.0])
     """
     others = tuple(one for one in range(values.ndim) if one != axis)
-    largest = np.abs(values).max(axis=others)
+    largest = np.abs(values).max(axis=others, keepdims=True)
     scale = np.where(largest > 0, largest / 127, 1).astype(np.float32)
-    shape = [-1 if one == axis else 1 for one in range(values.ndim)]
-    return np.rint(values / scale.reshape(shape)).astype(np.int8), scale
+    return np.rint(values / scale).astype(np.int8), scale.reshape(-1)
 
 
 def signatures(kokoro: Kokoro, contract: ClientContract) -> Programs:
@@ -254,12 +244,12 @@ def signatures(kokoro: Kokoro, contract: ClientContract) -> Programs:
     if contract.client == "fluidaudio":
         wide, near = (convolution.out_channels for convolution in generator.noise_convs)
         widths = {"bert": model.bert.config.hidden_size, "hidden": hidden, "features": hidden + STYLE}
-        return fluid.programs(**widths, wide=wide, near=near)
+        return known.signed(known.STAGES, **widths, wide=wide, near=near)
     if contract.client != "kokoro-coreml":
         return contract.programs
     if hidden > seven_stages.TEXT:
         raise InputError(f"The text encoder gives {hidden} features; kokoro-coreml has room for {seven_stages.TEXT}.")
-    return sized.programs(generator.ups[0].in_channels)
+    return known.sized_programs(generator.ups[0].in_channels)
 
 
 def _modules(kokoro: Kokoro, noise: NoiseChoice, contract: ClientContract, room: Room) -> dict[str, nn.Module]:
@@ -271,13 +261,13 @@ def _modules(kokoro: Kokoro, noise: NoiseChoice, contract: ClientContract, room:
         return {PREDICTOR: DurationProgram(model), SYNTHESIZER: SynthesizerProgram(model, *chosen)}
     if contract.client == "fluidaudio":
         return {
-            fluid.ALBERT: seven_stages.AlbertStage(model),
-            fluid.POST_ALBERT: seven_stages.PostAlbertStage(model),
-            fluid.ALIGNMENT: seven_stages.SpreadStage(),
-            fluid.PROSODY: seven_stages.PitchStage(model),
-            fluid.NOISE: seven_stages.SourcesStage(generator, *chosen),
-            fluid.VOCODER: seven_stages.VocoderStage(model),
-            fluid.TAIL: seven_stages.TailStage(generator),
+            known.ALBERT: seven_stages.AlbertStage(model),
+            known.POST_ALBERT: seven_stages.PostAlbertStage(model),
+            known.ALIGNMENT: seven_stages.SpreadStage(),
+            known.PROSODY: seven_stages.PitchStage(model),
+            known.NOISE: seven_stages.SourcesStage(generator, *chosen),
+            known.VOCODER: seven_stages.VocoderStage(model),
+            known.TAIL: seven_stages.TailStage(generator),
         }
     kinds: dict[str, nn.Module] = {
         "duration": seven_stages.SizedDurations(model),

@@ -6,20 +6,21 @@ keeps the contract as it is written down, not that the client does.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from kokoro_nb.delivery.clients import fluidaudio_client, kokoro_coreml_client
+from kokoro_nb.delivery.clients import known_clients as known
 from kokoro_nb.delivery.clients.client_contract import ClientContract
 from kokoro_nb.delivery.clients.client_folder import vocabulary, voice_tables
 from kokoro_nb.delivery.clients.client_programs import Request, require_speakable
 from kokoro_nb.delivery.clients.known_clients import FRAMES, PREDICTOR, SYNTHESIZER, TOKENS, contract
-from kokoro_nb.delivery.clients.kokoro_coreml_client import hosted_har
-from kokoro_nb.delivery.clients.programs import OnnxSession, PteProgram, StageProgram
+from kokoro_nb.delivery.clients.programs import PteProgram, StageProgram
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.architecture import FRAMES_PER_SECOND, SAMPLES_PER_FRAME, STYLE
+from kokoro_nb.inspection.onnx_model import run_session, session_of
+from kokoro_nb.models.architecture import FRAMES_PER_SECOND, HARMONICS, SAMPLE_RATE, SAMPLES_PER_FRAME, STYLE
 from kokoro_nb.storage import read_json
 
 
@@ -68,7 +69,7 @@ class ClientHost:
     def load(self, name: str) -> Any:
         """Return a program of the folder, loaded once."""
         if name not in self._loaded:
-            kinds = {"ONNX": OnnxSession, "ExecuTorch": PteProgram, "Core ML": StageProgram}
+            kinds: dict[str, Any] = {"ONNX": onnx_session, "ExecuTorch": PteProgram, "Core ML": StageProgram}
             self._loaded[name] = kinds[self.contract.form](self.folder / name)
         return self._loaded[name]
 
@@ -100,14 +101,18 @@ class ClientHost:
         raise NotImplementedError
 
 
+def onnx_session(model: Path | bytes) -> Any:
+    """Open a session of an ONNX file or model, as clients do: optimised, on as many threads as ONNX Runtime takes."""
+    return session_of(model if isinstance(model, bytes) else str(model), optimised=True, threads=0)
+
+
 class OnnxHost(ClientHost):
     """kokoro-onnx, sherpa-onnx, kokoro.js: three inputs by position or by name, the first output played."""
 
     def speak(self, ids: Sequence[int], row: np.ndarray, speed: float = 1.0) -> ClientUtterance:
         """Speak: a first output of another dtype is read as what its bytes are as float32, as sherpa-onnx does."""
-        program = self.load(self.program)
-        made = program(self.given(ids, row, speed))
-        audio, lasting = made[program.outputs[0]], made.get("duration")
+        made = run_session(self.load(self.program), self.given(ids, row, speed))
+        audio, lasting = next(iter(made.values())), made.get("duration")
         audio = (audio.view(np.float32) if audio.dtype == np.float16 else audio).reshape(-1)
         durations = None if lasting is None else lasting.reshape(-1).astype(np.int64)
         frames = len(audio) // SAMPLES_PER_FRAME if durations is None else int(durations.sum())
@@ -115,7 +120,8 @@ class OnnxHost(ClientHost):
 
     def given(self, ids: Sequence[int], row: np.ndarray, speed: float = 1.0) -> dict[str, np.ndarray]:
         """Return what is fed for ids in a style; a speed of whole numbers is rounded, and 1 at least."""
-        taken, order = self.load(self.program).inputs, [rule.name for rule in self.contract.programs[self.program][0]]
+        taken = {value.name: value.type for value in self.load(self.program).get_inputs()}
+        order = [rule.name for rule in self.contract.programs[self.program][0]]
         if self.contract.by_position:
             order = list(taken)
         elif "tokens" in taken:  # which kokoro-onnx takes too
@@ -168,9 +174,9 @@ class FluidAudioHost(ClientHost):
         values = _stage_inputs(ids, row, speed, len(ids))
         for name in self.contract.programs:
             values |= self.load(name)(values)
-            if name == fluidaudio_client.POST_ALBERT:
+            if name == known.POST_ALBERT:
                 values["pred_dur"] = np.maximum(np.rint(values["duration"].astype(np.float32)), 1).astype(np.int32)
-            if name == fluidaudio_client.PROSODY:
+            if name == known.PROSODY:
                 values |= {"F0_curve": values["F0"], "N_pred": values["N"]}
         durations = values["pred_dur"].reshape(-1).astype(np.int64)
         audio = values["audio"].reshape(-1).astype(np.float32)
@@ -182,12 +188,12 @@ class KokoroCoreMlHost(ClientHost):
 
     def speak(self, ids: Sequence[int], row: np.ndarray, speed: float = 1.0) -> ClientUtterance:
         """Speak: see `ClientHost.speak`."""
-        client = kokoro_coreml_client
-        tokens = [size for size in client.TOKENS if (self.folder / client.durations(size)).is_dir()]
-        seconds = [size for size in client.SECONDS if self._complete(size)]
+        tokens = [size for size in known.TOKEN_SIZES if (self.folder / known.durations_path(size)).is_dir()]
+        stages = {size: known.frame_stages(size) for size in known.SECONDS}
+        seconds = [size for size, names in stages.items() if all((self.folder / name).is_dir() for name in names)]
         room = _smallest(tokens, len(ids), f"{len(ids)} tokens")
         values = _stage_inputs(ids, row, speed, room)
-        values |= self.load(client.durations(room))(values)
+        values |= self.load(known.durations_path(room))(values)
         durations = values["pred_dur"].reshape(-1)[: len(ids)].astype(np.int64).clip(min=0)
         frames = int(durations.sum())
         size = _smallest(seconds, frames / FRAMES_PER_SECOND, f"{frames / FRAMES_PER_SECOND:.1f} s of speech")
@@ -196,20 +202,17 @@ class KokoroCoreMlHost(ClientHost):
         values["en"] = np.pad(values["d"][:, token].swapaxes(1, 2), behind)
         values["asr"] = np.pad(values["t_en"][:, :, token], behind)
         values["mask"] = (np.arange(wide) < frames).astype(np.float32)[None, None]
-        pitch, trunk, generator = client.frame_stages(size)
+        pitch, trunk, generator = stages[size]
         values |= self.load(pitch)(values)
         values |= {"f0": values["F0_pred"].reshape(1, 1, -1), "n_input": values["N_pred"].reshape(1, 1, -1)}
         values |= self.load(trunk)(values)
-        source = read_json(self.folder / client.SOURCE, "weights of the source")
+        source = read_json(self.folder / known.SOURCE, "weights of the source")
         values["har"] = hosted_har(
-            values["f0"].reshape(-1), source["linear_weights"], source["linear_bias"], client.SEED
+            values["f0"].reshape(-1), source["linear_weights"], source["linear_bias"], known.SEED
         )
         values |= self.load(generator)({**values, "mask": np.repeat(values["mask"], 2, axis=2)})
         audio = values["waveform"].reshape(-1)[: SAMPLES_PER_FRAME * frames].astype(np.float32)
         return ClientUtterance(tuple(ids), durations, audio, values, frames)
-
-    def _complete(self, seconds: int) -> bool:
-        return all((self.folder / name).is_dir() for name in kokoro_coreml_client.frame_stages(seconds))
 
 
 def _stage_inputs(ids: Sequence[int], row: np.ndarray, speed: float, room: int) -> dict[str, np.ndarray]:
@@ -247,6 +250,66 @@ def fitted(durations: np.ndarray, least: int, most: int) -> np.ndarray:
     for place in np.argsort(-np.abs(rounded - exact), kind="stable")[: abs(target - int(rounded.sum()))]:
         rounded[place] += step
     return rounded
+
+
+BLOCK = 300  # samples of one value of the pitch
+LEVEL, VOICED, UNVOICED, THRESHOLD = 0.1, 0.003, 0.1 / 3, 10.0  # of a sine; of the noise with and without pitch; Hz
+SIZE, HOP = 20, 5
+_MASK = (1 << 64) - 1
+
+
+def hosted_har(f0: np.ndarray, weights: Sequence[float], bias: float, seed: int) -> np.ndarray:
+    """Return magnitude and phase (radians) of the source that kokoro-coreml computes.
+
+    Parameters
+    ----------
+    f0 : numpy.ndarray, shape (2 * frames,), Hz
+    weights : sequence of 9 float
+        By which the harmonics are added up.
+    bias : float
+    seed : int
+        Of the noise.
+
+    Returns
+    -------
+    numpy.ndarray, shape (1, 22, 120 * frames + 1), float32
+    """
+    pitch, samples = np.asarray(f0, np.float64), BLOCK * len(f0)
+    turns = np.cumsum(np.mod(pitch * np.arange(1, HARMONICS + 1)[:, None] / SAMPLE_RATE, 1.0), axis=1)
+    place = np.clip((np.arange(samples) + 0.5) / BLOCK - 0.5, 0, len(pitch) - 1)
+    phases = np.stack([np.interp(place, np.arange(len(pitch)), one) for one in turns * 2 * np.pi * BLOCK])
+    voiced = np.repeat(pitch > THRESHOLD, BLOCK)
+    sines = np.sin(phases).astype(np.float32) * np.float32(LEVEL) * voiced
+    drawn = normal_noise(HARMONICS * samples, seed).reshape(HARMONICS, samples)
+    mixed = sines + drawn * np.where(voiced, VOICED, UNVOICED).astype(np.float32)
+    signal = np.tanh(np.asarray(weights, np.float32) @ mixed + np.float32(bias))
+    padded = np.pad(signal, SIZE // 2, mode="edge")
+    windows = np.lib.stride_tricks.sliding_window_view(padded, SIZE)[::HOP]
+    spectrum = np.fft.rfft(windows * np.hanning(SIZE + 1)[:-1], axis=1).T
+    spectrum.imag[[0, -1]] = 0.0  # of a real signal, and of either sign where it is computed
+    magnitude = np.sqrt(spectrum.real**2 + spectrum.imag**2 + 1e-14)
+    return np.concatenate([magnitude, np.angle(spectrum)])[None].astype(np.float32)
+
+
+@lru_cache(maxsize=4)
+def normal_noise(count: int, seed: int) -> np.ndarray:
+    """Return `count` numbers of a normal distribution, (count,) float32: pairs, cosine before sine.
+
+    The seed is scrambled by SplitMix64, and xorshift64 goes on from there.
+    """
+    state, raw = (seed + 0x9E3779B97F4A7C15) & _MASK, np.empty(count + count % 2, np.int64)
+    state = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 & _MASK
+    state = (state ^ state >> 27) * 0x94D049BB133111EB & _MASK
+    state = (state ^ state >> 31) or 0x9E3779B97F4A7C15
+    for place in range(len(raw)):
+        state ^= state << 13 & _MASK
+        state ^= state >> 7
+        state ^= state << 17 & _MASK
+        raw[place] = state & 0xFFFFFF
+    uniform = raw.astype(np.float32) / np.float32(0xFFFFFF)
+    first, second = np.maximum(uniform[::2], np.finfo(np.float32).eps), uniform[1::2]
+    radius, angle = np.sqrt(-2 * np.log(first)), np.float32(2 * np.pi) * second
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1).reshape(-1)[:count]
 
 
 _HOSTS: dict[str, type[ClientHost]] = {"ONNX": OnnxHost, "ExecuTorch": ReactNativeHost, "Core ML": FluidAudioHost}

@@ -11,13 +11,13 @@ import numpy as np
 import torch
 
 from kokoro_nb.backends.onnx import tapped_model
-from kokoro_nb.delivery.clients import fluidaudio_client, kokoro_coreml_client
+from kokoro_nb.delivery.clients import known_clients as known
 from kokoro_nb.delivery.clients.client_contract import ClientContract, Deviations, TensorRule
-from kokoro_nb.delivery.clients.hosts import ClientHost, ClientUtterance, OnnxHost, ReactNativeHost, host
-from kokoro_nb.delivery.clients.known_clients import PREDICTOR, SYNTHESIZER
-from kokoro_nb.delivery.clients.kokoro_coreml_client import SECONDS, TOKENS, durations, frame_stages
-from kokoro_nb.delivery.clients.programs import KINDS, METHOD, OnnxSession, PteProgram, StageProgram, schema_faults
+from kokoro_nb.delivery.clients.hosts import ClientHost, ClientUtterance, OnnxHost, ReactNativeHost, host, onnx_session
+from kokoro_nb.delivery.clients.known_clients import PREDICTOR, SYNTHESIZER, durations_path, frame_stages
+from kokoro_nb.delivery.clients.programs import KINDS, METHOD, PteProgram, StageProgram, schema_faults
 from kokoro_nb.errors import InputError, one_line
+from kokoro_nb.inspection.onnx_model import run_session
 from kokoro_nb.models.architecture import FRAMES_PER_SECOND, SAMPLES_PER_FRAME
 
 _P = TypeVar("_P", PteProgram, StageProgram)
@@ -71,18 +71,18 @@ def check_level(host: OnnxHost, seen: Deviations) -> None:
     for node in model.graph.node:
         turned = [name for name in node.input if name in cosines] if node.op_type == "Mul" else []
         pairs += [(name, cosines[turned[0]]) for name in node.input if turned and name != turned[0]]
-    program = OnnxSession(tapped_model(path, {name for pair in pairs for name in pair}))
-    made = program(host.given(TEXT, style_row()))
+    session = onnx_session(tapped_model(path, {name for pair in pairs for name in pair}))
+    made = run_session(session, host.given(TEXT, style_row()))
     for magnitude, phase in ((made[magnitude], made[phase]) for magnitude, phase in pairs if magnitude in made):
         if magnitude.ndim == 3 and magnitude.shape[1] == BINS:
-            _check_inverse(magnitude, phase, made[program.outputs[0]].reshape(-1), host.program, seen)
+            _check_inverse(magnitude, phase, next(iter(made.values())).reshape(-1), host.program, seen)
             return
 
 
 def check_stages(host: ClientHost, said: ClientUtterance, seen: Deviations) -> None:
     """Note what deviates, of an utterance of a folder's Core ML stages."""
     fluid = host.contract.client == "fluidaudio"
-    last = fluidaudio_client.TAIL if fluid else kokoro_coreml_client.frame_stages(_seconds(said))[-1]
+    last = known.TAIL if fluid else frame_stages(_seconds(said))[-1]
     (_check_phase if fluid else _check_padding)(host, said, seen)
     found: dict[str, list[np.ndarray]] = {"exp": [], "sin": []}
 
@@ -118,7 +118,7 @@ def observed_har(host: ClientHost, said: ClientUtterance) -> tuple[np.ndarray, d
         if kind == "conv" and np.ndim(value) == 3 and np.shape(value)[1] == CHANNELS:
             found.append(np.array(value, np.float32))
 
-    made = host.load(fluidaudio_client.NOISE)(said.values, observe)
+    made = host.load(known.NOISE)(said.values, observe)
     return found[-1], made
 
 
@@ -127,7 +127,7 @@ def _check_phase(host: ClientHost, said: ClientUtterance, seen: Deviations) -> N
     har, _ = observed_har(host, said)
     if har.shape[-1] >= LEAST:
         largest, wanted = np.abs(har[0, [BINS, CHANNELS - 1]]).max(), "0 and pi in the first and last bin"
-        seen.require(largest > PI, "phase", fluidaudio_client.NOISE, wanted, f"{largest:.2f} at most")
+        seen.require(largest > PI, "phase", known.NOISE, wanted, f"{largest:.2f} at most")
 
 
 def _check_padding(host: ClientHost, said: ClientUtterance, seen: Deviations) -> None:
@@ -137,9 +137,9 @@ def _check_padding(host: ClientHost, said: ClientUtterance, seen: Deviations) ->
     sizes |= {"x_pre": 2 * frames, "har": 120 * frames + 1}
     given = said.values
     spoilt = {name: _spoilt(given[name], size) for name, size in sizes.items()}
-    _, trunk, generator = kokoro_coreml_client.frame_stages(_seconds(said))
+    _, trunk, generator = frame_stages(_seconds(said))
     stages: list[tuple[str, Mapping[str, np.ndarray], dict[str, int]]] = [
-        (kokoro_coreml_client.durations(given["input_ids"].shape[1]), given, {"pred_dur": count, "t_en": count}),
+        (durations_path(given["input_ids"].shape[1]), given, {"pred_dur": count, "t_en": count}),
         (trunk, given, {"x_pre": 2 * frames}),
         (generator, _of_generator(said), {"waveform": SAMPLES_PER_FRAME * frames}),
     ]
@@ -264,9 +264,9 @@ def _names(rules: tuple[TensorRule, ...]) -> str:
 
 def _check_sizes(root: Path, seen: Deviations) -> None:
     """Note what a client of programs in several sizes lacks: a first stage, or a stage of a size that others have."""
-    first = any((root / durations(size)).is_dir() for size in TOKENS)
-    seen.require(first, "program missing", durations(TOKENS[0]), "a first stage of some size", "none")
-    sets = [[name for name in frame_stages(size) if not (root / name).is_dir()] for size in SECONDS]
+    first = any((root / durations_path(size)).is_dir() for size in known.TOKEN_SIZES)
+    seen.require(first, "program missing", durations_path(known.TOKEN_SIZES[0]), "a first stage of some size", "none")
+    sets = [[name for name in frame_stages(size) if not (root / name).is_dir()] for size in known.SECONDS]
     for missing in sets:
         if len(missing) < 3:
             told = "each stage of a size", "others of it alone"

@@ -1,4 +1,4 @@
-"""A client's programs of each form, run here: ONNX Runtime, ExecuTorch, and the reference executor of Core ML files.
+"""A client's programs of several stages, run here: by ExecuTorch, and by the reference executor of Core ML files.
 
 And what an ExecuTorch program declares of its sizes: the method ``get_model_schema`` of react-native-executorch. A
 ``.pte`` file itself gives the largest size of each axis alone. The client compares this schema with its own when it
@@ -20,23 +20,6 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
 
 KINDS = {65568: "float32", 65552: "float16", 131104: "int32", 65600: "float64"}  # of Core ML's ArrayFeatureType
-
-
-class OnnxSession:
-    """An ONNX model, given as its path or its bytes."""
-
-    def __init__(self, model: Path | bytes):
-        import onnxruntime
-
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 4
-        self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-        self.inputs = {value.name: value.type for value in self._session.get_inputs()}
-        self.outputs = [value.name for value in self._session.get_outputs()]
-
-    def __call__(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Run once; what comes out is in the order of the file."""
-        return dict(zip(self.outputs, self._session.run(None, dict(values)), strict=True))
 
 
 class PteProgram:
@@ -142,18 +125,21 @@ def model_schema(signature: Signature, ranges: Ranges) -> dict[str, Any]:
     signature, ranges
         See `client_contract`.
     """
-    inputs, outputs = signature
-    tensors = {"inputs": [_tensor(one, ranges) for one in inputs], "outputs": [_tensor(one, ranges) for one in outputs]}
-    return {"forward": {**tensors, "runtimeConstraints": _constraints(signature)}}
+    inputs, outputs = ([_tensor(one, ranges) for one in rules] for rules in signature)
+    axes = _axes(signature)
+    constraints: list[dict[str, Any]] = [{"kind": "equality", "dims": each} for each in axes.values() if len(each) > 1]
+    if "samples" in axes:
+        sizes = {"dimLhs": axes["samples"][0], "dimRhs": axes["frames"][0]}
+        constraints.append({"kind": "linear", **sizes, "coefficients": [SAMPLES_PER_FRAME, 0]})
+    return {"forward": {"inputs": inputs, "outputs": outputs, "runtimeConstraints": constraints}}
 
 
 def _tensor(rule: TensorRule, ranges: Ranges) -> dict[str, Any]:
-    shape: list[dict[str, Any]] = []
-    for axis in rule.shape:
-        if isinstance(axis, str):
-            shape.append({"kind": "range", "range": dict(zip(("min", "max", "step"), ranges[axis], strict=True))})
-        else:
-            shape.append({"kind": "constant", "value": axis})
+    bounds = {axis: dict(zip(("min", "max", "step"), each, strict=True)) for axis, each in ranges.items()}
+    shape = [
+        {"kind": "range", "range": bounds[axis]} if isinstance(axis, str) else {"kind": "constant", "value": axis}
+        for axis in rule.shape
+    ]
     return {"kind": "Tensor", "dtype": rule.dtype, "shape": shape}
 
 
@@ -166,15 +152,6 @@ def _axes(signature: Signature) -> dict[str, list[dict[str, Any]]]:
                 if isinstance(axis, str):
                     found.setdefault(axis, []).append({"paramSide": side, "tensorIdx": number, "dimIdx": place})
     return found
-
-
-def _constraints(signature: Signature) -> list[dict[str, Any]]:
-    axes = _axes(signature)
-    made: list[dict[str, Any]] = [{"kind": "equality", "dims": each} for each in axes.values() if len(each) > 1]
-    if "samples" in axes:
-        sizes = {"dimLhs": axes["samples"][0], "dimRhs": axes["frames"][0]}
-        made.append({"kind": "linear", **sizes, "coefficients": [SAMPLES_PER_FRAME, 0]})
-    return made
 
 
 def schema_faults(schema: Any, signature: Signature, contract: ClientContract) -> Iterator[tuple[str, str, str]]:

@@ -14,8 +14,8 @@ import torch
 from kokoro.model import KModel
 
 from kokoro_nb.delivery.pipeline import Piece, TwoStages, joined
-from kokoro_nb.listening.joins import Join, joins
 from kokoro_nb.listening.spectrum import SpectralAgreement, is_judged, log_spectral_distance
+from kokoro_nb.listening.waveform import Join, joins
 from kokoro_nb.models.architecture import STYLE
 from kokoro_nb.models.case import Case, decode
 from kokoro_nb.models.kokoro import Kokoro

@@ -12,7 +12,7 @@ from kokoro_nb.__main__ import main
 from kokoro_nb.delivery.clients.client_contract import CONSEQUENCES
 from kokoro_nb.delivery.clients.client_delivery import FILE
 from kokoro_nb.delivery.clients.delivery_check import check_delivery
-from kokoro_nb.delivery.clients.exported_programs import rename, set_metadata
+from kokoro_nb.delivery.clients.exported_programs import rename
 from kokoro_nb.storage import checksums, write_json
 
 
@@ -114,10 +114,9 @@ def _ignored(name, shape, value):
     return change
 
 
-def _keep_metadata(model, but):
+def _set_metadata(model, but=None, **told):
     kept = {entry.key: entry.value for entry in model.metadata_props if entry.key != but}
-    del model.metadata_props[:]
-    set_metadata(model, kept)
+    helper.set_model_props(model, {**kept, **told})
 
 
 def _third(model):
@@ -176,9 +175,9 @@ BROKEN = {
     "durations first": (S, _edit(lambda m: _swap(m.graph.output)), "output order"),
     "durations called y": (J, _edit(_renamed_output), "output name"),
     "audio of float16": (S, _edit(_retype(TensorProto.FLOAT16)), "audio dtype"),
-    "no style_dim": (S, _edit(lambda m: _keep_metadata(m, but="style_dim")), "metadata missing"),
-    "style_dim turned": (S, _edit(lambda m: set_metadata(m, {"style_dim": "1,510,256"})), "metadata value"),
-    "three speakers": (S, _edit(lambda m: set_metadata(m, {"n_speakers": "3"})), "voices count"),
+    "no style_dim": (S, _edit(lambda m: _set_metadata(m, but="style_dim")), "metadata missing"),
+    "style_dim turned": (S, _edit(lambda m: _set_metadata(m, style_dim="1,510,256")), "metadata value"),
+    "three speakers": (S, _edit(lambda m: _set_metadata(m, n_speakers="3")), "voices count"),
     "no voices": (J, lambda f: shutil.rmtree(f / "voices"), "voices missing"),
     "pickled voices": (K, _pickled, "voices form"),
     "100 rows": (K, _npz(lambda t: t[:100]), "voices rows"),

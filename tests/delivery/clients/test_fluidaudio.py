@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from kokoro_nb.delivery.clients import fluidaudio_client as client
+from kokoro_nb.delivery.clients import known_clients as client
 from kokoro_nb.delivery.clients.client_delivery import deliver_to, read_delivery
 from kokoro_nb.delivery.clients.client_programs import Request
 from kokoro_nb.delivery.clients.delivery_check import check_delivery
@@ -23,7 +23,7 @@ from kokoro_nb.models.seven_stages import SourcesStage, SpreadStage, TailStage
 from tests.delivery.clients.conftest import SYMBOLS, chained, says_what_pytorch_says, write_voice
 
 RULES = contract("fluidaudio")
-SIGNATURES = client.programs(bert=4, hidden=4, features=132, wide=1, near=1)
+SIGNATURES = client.signed(client.STAGES, bert=4, hidden=4, features=132, wide=1, near=1)
 
 
 class TinyAlbert(torch.nn.Module):

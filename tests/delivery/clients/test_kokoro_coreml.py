@@ -9,14 +9,13 @@ import torch
 from kokoro.custom_stft import CustomSTFT
 
 from kokoro_nb.__main__ import main
-from kokoro_nb.delivery.clients import kokoro_coreml_client as client
+from kokoro_nb.delivery.clients import known_clients as client
 from kokoro_nb.delivery.clients.client_delivery import deliver_to, read_delivery
 from kokoro_nb.delivery.clients.client_programs import Request
 from kokoro_nb.delivery.clients.delivery_check import check_delivery
 from kokoro_nb.delivery.clients.exported_programs import NoiseChoice, package
-from kokoro_nb.delivery.clients.hosts import KokoroCoreMlHost
-from kokoro_nb.delivery.clients.known_clients import contract
-from kokoro_nb.delivery.clients.kokoro_coreml_client import Room, hosted_har, normal_noise
+from kokoro_nb.delivery.clients.hosts import KokoroCoreMlHost, hosted_har, normal_noise
+from kokoro_nb.delivery.clients.known_clients import Room, contract
 from kokoro_nb.delivery.clients.programs import StageProgram
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import model_cuts
@@ -27,8 +26,8 @@ from tests.delivery.clients.conftest import SYMBOLS, chained, says_what_pytorch_
 
 CLIENT = "kokoro-coreml"
 RULES = contract(CLIENT)
-SIGNATURES = client.programs(22)
-DURATIONS, (PITCH, TRUNK, GENERATOR) = client.durations(32), client.frame_stages(3)
+SIGNATURES = client.sized_programs(22)
+DURATIONS, (PITCH, TRUNK, GENERATOR) = client.durations_path(32), client.frame_stages(3)
 
 
 class TinyDurations(torch.nn.Module):
@@ -104,7 +103,7 @@ def good(tmp_path_factory):
         _write(folder, name, module())
     write_voice(folder / "voices" / "alto.bin")
     (folder / "runtime").mkdir()
-    (folder / client.VOCAB).write_text(json.dumps({"vocab": full_config()["vocab"]}), encoding="utf-8")
+    (folder / client.COREML_VOCAB).write_text(json.dumps({"vocab": full_config()["vocab"]}), encoding="utf-8")
     source = {"linear_weights": [0.1] * 9, "linear_bias": 0.0}
     (folder / client.SOURCE).write_text(json.dumps(source), encoding="utf-8")
     return folder
@@ -165,7 +164,7 @@ WITHOUT_MASK = tuple(rule for rule in SIGNATURES[TRUNK][0] if rule.name != "mask
 BROKEN = {
     "no prosody": (lambda f: shutil.rmtree(f / PITCH), "program missing"),
     "no weights of the source": (lambda f: (f / client.SOURCE).unlink(), "file missing"),
-    "another size": (lambda f: (f / DURATIONS).rename(f / client.durations(64)), "input shape"),
+    "another size": (lambda f: (f / DURATIONS).rename(f / client.durations_path(64)), "input shape"),
     "no mask": (lambda f: _write(f, TRUNK, Maskless(), WITHOUT_MASK), "mask missing"),
     "a mask unread": (lambda f: _write(f, GENERATOR, Unmasked()), "padding leaks"),
 }

@@ -7,8 +7,8 @@ import pytest
 
 from kokoro_nb.delivery.pipeline import Piece
 from kokoro_nb.errors import InputError
-from kokoro_nb.listening.joins import joins
 from kokoro_nb.listening.spectrum import UNRELATED
+from kokoro_nb.listening.waveform import joins
 from kokoro_nb.models.case import capture
 from kokoro_nb.models.speaking import DurationStage
 from kokoro_nb.studies.two_stage_npu import agreement
