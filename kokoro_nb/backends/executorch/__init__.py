@@ -4,7 +4,7 @@ import copy
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -13,14 +13,14 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from kokoro_nb.backends.artefacts import FileBackend
+from kokoro_nb.backends.artefacts import Add, FileBackend, FileProgram, NamedArrays
 from kokoro_nb.backends.base import Artifact, Failure, import_failure, on_rung, quietly
 from kokoro_nb.backends.executorch.executorch_private import of_executorch
-from kokoro_nb.backends.executorch.tracing import ROOM, Place, places, room, traced
+from kokoro_nb.backends.executorch.tracing import ROOM, Place, logged_run, places, room
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.signature import Arrays, TensorSpec, array_of, as_tensors, checked
-from kokoro_nb.storage import write_json
-from kokoro_nb.traces.trace import Keep, Taps, Trace
+from kokoro_nb.backends.signature import array_of, as_tensors
+from kokoro_nb.storage import read_json, write_json
+from kokoro_nb.traces.trace import Keep
 
 Name = Literal["xnnpack", "coreml", "vulkan"]
 
@@ -73,31 +73,35 @@ def root_level_kept() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class ExecutorchProgram:
+class ExecutorchProgram(FileProgram):
     """A loaded method; every call runs on the same one, in the memory that the calls before it used."""
 
     program: Any  # executorch.runtime.Program: holds what the method runs on
     method: Any
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[str, ...]
-    path: Path
-    backend: str
 
-    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
-        """Run once: see `base.Program.run`."""
-        tensors = list(as_tensors(checked(inputs, self.inputs), self.inputs).values())
-        with quietly():
-            results = self.method.execute(tensors)
-        # copies: a program that keeps state writes its next results to the same memory
-        return {name: np.array(array_of(result)) for name, result in zip(self.outputs, results, strict=True)}
+    how: ClassVar[str] = "ExecuTorch's event tracer, outside delegates"
 
-    def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
-        """Run the file once with the event tracer on, in a process of its own: see `base.Program.trace`.
+    def computed(self, arrays: NamedArrays) -> list[np.ndarray]:
+        """Return the outputs: see `FileProgram`."""
+        tensors = list(as_tensors(arrays, self.artifact.inputs).values())
+        return [array_of(result) for result in self.method.execute(tensors)]
+
+    def captured(self, arrays: NamedArrays, places: Mapping[str, Any], add: Add, keep: Keep) -> list[np.ndarray]:
+        """Run the file once with the event tracer on, in a process of its own: see `FileProgram`.
 
         What is inside a delegate is missing, but for what the delegate hands out.
+
+        Raises
+        ------
+        RuntimeError
+            If the process fails; with what it printed.
         """
-        dtypes = [spec.dtype for spec in self.inputs]
-        return traced(self.backend, self.path, checked(inputs, self.inputs), dtypes, self.outputs, taps, keep)
+        assert self.artifact.path is not None
+        size = int(read_json(self.artifact.folder / ROOM, "size of the tracer's buffer")["bytes"])
+        run = logged_run(self.artifact.path, arrays, size, dtypes=[spec.dtype for spec in self.artifact.inputs])
+        for name, (instruction, place) in places.items() if run.logged else ():  # of what is damaged nothing is shown
+            add(name, run.logged[instruction][place])
+        return run.outputs
 
 
 @dataclass(frozen=True)
@@ -187,7 +191,7 @@ class Executorch(FileBackend):
 
             program = Runtime.get().load_program(str(path))
             method = program.load_method("forward")
-        return ExecutorchProgram(program, method, artifact.inputs, artifact.outputs, path, self.name)
+        return ExecutorchProgram(artifact, program, method)
 
     @property
     def _delegate(self) -> Delegate | None:

@@ -7,53 +7,48 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from kokoro_nb.backends.artefacts import Add, FileProgram, NamedArrays
 from kokoro_nb.backends.base import Artifact, Failure, loadable
 from kokoro_nb.backends.coreml import CoreMl
 from kokoro_nb.backends.coreml.conversion import Interface, interface
 from kokoro_nb.backends.mil import load_program
 from kokoro_nb.backends.mil.rounding import FLOAT32, Arithmetic
-from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
-from kokoro_nb.backends.taps import read_taps
-from kokoro_nb.traces.trace import Keep, Taps, Trace
+from kokoro_nb.backends.signature import Arrays
+from kokoro_nb.traces.trace import Keep
 
 if TYPE_CHECKING:
     from kokoro_nb.backends.mil.interpreter import Interpreter, Observer
 
 
 @dataclass(frozen=True)
-class ReferenceProgram:
-    """A saved program with what executes it."""
+class ReferenceProgram(FileProgram):
+    """A saved program with what executes it; what comes out has the dtype and shape that the file gives it."""
 
     interpreter: "Interpreter"
     interface: Interface
-    inputs: tuple[TensorSpec, ...]
-    name: str
-    folder: Path  # of the artefact
 
-    def run(self, inputs: Arrays, observe: "Observer | None" = None) -> dict[str, np.ndarray]:
-        """Run once: see `base.Program.run`; `observe` is called for every operator, see `Interpreter.run`.
+    how: ClassVar[str] = "the file, operator by operator"
 
-        What comes out has the dtype and shape that the file gives it.
+    def computed(self, arrays: NamedArrays, observe: "Observer | None" = None) -> list[np.ndarray]:
+        """Return the outputs: see `FileProgram`; `observe` is called for every operator, see `Interpreter.run`.
 
         Raises
         ------
         InputError
-            Also if an index in the program is out of range.
+            If an index in the program is out of range.
         """
-        arrays = self.interface.to_file(checked(inputs, self.inputs))
-        return self.interface.from_file(self.interpreter.run(arrays, observe))
+        results = self.interpreter.run(self.interface.to_file(arrays), observe)
+        return [results[feature] for feature in self.interface.outputs]
 
-    def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
-        """Run once and capture what operators compute: see `base.Program.trace`; float16 is captured as float16."""
-        arrays, known = checked(inputs, self.inputs), read_taps(self.folder)
-        recorder = known.recorder(taps, keep)
-        wanted = {value: name for name, value in known.wanted(taps).items()}
+    def captured(self, arrays: NamedArrays, places: Mapping[str, Any], add: Add, keep: Keep) -> list[np.ndarray]:
+        """Hand on what operators compute: see `FileProgram`; float16 is captured as float16."""
+        wanted = {value: name for name, value in places.items()}
 
         def observe(_type: str, _name: str, _inputs: Mapping[str, Any], results: Mapping[str, Any]) -> None:
             for value in results.keys() & wanted.keys():
-                recorder.add(wanted[value], results[value])
+                add(wanted[value], results[value])
 
-        return recorder.trace(self.name, arrays, self.run(arrays, observe), "the file, operator by operator")
+        return self.computed(arrays, observe)
 
 
 @dataclass(frozen=True)
@@ -116,6 +111,4 @@ class CoreMlReference:
         assert artifact.path is not None
         saved = load_program(artifact.path)
         interpreter = Interpreter(saved.program, self.arithmetic)
-        return ReferenceProgram(
-            interpreter, interface(saved.spec, artifact), artifact.inputs, self.name, artifact.folder
-        )
+        return ReferenceProgram(artifact, interpreter, interface(saved.spec, artifact))

@@ -2,19 +2,17 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from kokoro_nb.backends.artefacts import FileBackend
+from kokoro_nb.backends.artefacts import Add, FileBackend, FileProgram, NamedArrays
 from kokoro_nb.backends.base import Artifact, Failure, import_failure, on_rung, quietly
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.signature import BFLOAT16, Arrays, TensorSpec, as_tensor, checked
-from kokoro_nb.backends.taps import TapMap, laid, read_taps
+from kokoro_nb.backends.signature import BFLOAT16, as_tensor
 from kokoro_nb.backends.tvm.importer import relax_module
-from kokoro_nb.traces.trace import Keep, Taps, Trace
+from kokoro_nb.traces.trace import Keep
 
 Place = tuple[int, str, int]  # number of the call, the function, and which argument from the end
 MAIN = "main"
@@ -22,41 +20,25 @@ _OWN = "kokoro_nb_"
 
 
 @dataclass(frozen=True)
-class TvmProgram:
-    """A virtual machine that runs the function ``main``, with our own names of inputs and outputs."""
+class TvmProgram(FileProgram):
+    """A virtual machine that runs the function ``main``; of a build with joined functions nothing else is seen."""
 
-    name: str  # of the backend
     machine: Any  # tvm.relax.VirtualMachine
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[str, ...]
-    taps: Callable[[], TapMap]  # gives the call of the machine that computes each operator
 
-    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
-        """Run once: see `base.Program.run`."""
-        given = zip(self.inputs, checked(inputs, self.inputs).values(), strict=True)
-        tensors = [_tensor(array, spec.dtype) for spec, array in given]
-        with quietly():
-            results = self.machine[MAIN](*tensors)
-        return {name: _array(result) for name, result in zip(self.outputs, results, strict=True)}
+    how: ClassVar[str] = "calls of the virtual machine"
 
-    def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
-        """Run once, and look at what each call fills as soon as it has: see `base.Program.trace`.
+    def computed(self, arrays: NamedArrays) -> list[np.ndarray]:
+        """Return the outputs: see `FileProgram`."""
+        tensors = [_tensor(arrays[spec.name], spec.dtype) for spec in self.artifact.inputs]
+        return [_array(result) for result in self.machine[MAIN](*tensors)]
 
-        Of a build with joined functions nothing is seen.
-        """
-        arrays, known = checked(inputs, self.inputs), self.taps()
-        recorder = known.recorder(taps, keep)
-        shapes = {operator.name: operator.shape for operator in known.operators}
-
-        def add(name: str, value: np.ndarray) -> None:
-            recorder.add(name, laid(value, shapes[name]))
-
-        self.machine.set_instrument(instrument(known.wanted(taps), add))
+    def captured(self, arrays: NamedArrays, places: Mapping[str, Any], add: Add, keep: Keep) -> list[np.ndarray]:
+        """Look at what each call fills as soon as it has: see `FileProgram`."""
+        self.machine.set_instrument(instrument(places, add))
         try:
-            outputs = self.run(arrays)
+            return self.computed(arrays)
         finally:
             self.machine.set_instrument(lambda *_: None)  # TVM has no way to take one off
-        return recorder.trace(self.name, arrays, outputs, "calls of the virtual machine")
 
 
 class Calls:
@@ -238,7 +220,7 @@ class Tvm(FileBackend):
 
             library = tvm.runtime.load_module(str(path))
             machine = tvm.relax.VirtualMachine(library, tvm.cpu())
-        return TvmProgram(self.name, machine, artifact.inputs, artifact.outputs, partial(read_taps, artifact.folder))
+        return TvmProgram(artifact, machine)
 
     def compiled(self, exported: Exported, calls: Calls | None) -> Any:
         """Return TVM's executable of a program; of a build without joined functions `calls` notes where results are."""
