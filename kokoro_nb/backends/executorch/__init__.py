@@ -1,11 +1,9 @@
 """ExecuTorch: with a delegate, and without one."""
 
 import copy
-import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -39,7 +37,7 @@ class Delegate:
 
     def partitioner(self) -> Any:
         """Return a new partitioner, which says what part of a graph the delegate takes."""
-        with root_level_kept():
+        with quietly():
             return self.make(import_module(f"executorch.backends.{self.module}"))
 
 
@@ -60,16 +58,6 @@ DELEGATES: dict[Name, Delegate] = {
     "coreml": Delegate("CoreMLBackend", "apple.coreml.partition.coreml_partitioner", _coreml),
     "vulkan": Delegate("VulkanBackend", "vulkan.partitioner.vulkan_partitioner", lambda own: own.VulkanPartitioner()),
 }
-
-
-@contextmanager
-def root_level_kept() -> Iterator[None]:
-    """Keep the level of the root logger, which Vulkan's partitioner sets when it is imported."""
-    level = logging.root.level
-    try:
-        yield
-    finally:
-        logging.root.setLevel(level)
 
 
 @dataclass(frozen=True)
@@ -137,8 +125,7 @@ class Executorch(FileBackend):
     def available(self) -> str | None:
         """Return None if the exporter and the delegate's partitioner can be imported, else the reason why not."""
         own = () if self._delegate is None else (f"executorch.backends.{self._delegate.module}",)
-        with root_level_kept():
-            return import_failure("ExecuTorch", "executorch", "executorch.exir", "executorch.runtime", *own)
+        return import_failure("ExecuTorch", "executorch", "executorch.exir", "executorch.runtime", *own)
 
     def executes(self) -> str | None:
         """Return None if the runtime in this wheel has the delegate, else the sentence that says so."""

@@ -14,8 +14,7 @@ from kokoro_nb.backends.artefacts import FileBackend, FileProgram, NamedArrays
 from kokoro_nb.backends.base import Artifact, Failure, on_rung, quietly
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.onnx import OnnxRuntime
-from kokoro_nb.backends.qnn.process import Worker
-from kokoro_nb.backends.qnn.target import chip_options, compile_checked
+from kokoro_nb.backends.qnn.process import Worker, chip_options, compile_checked
 
 _ONNX = OnnxRuntime("onnxruntime")
 

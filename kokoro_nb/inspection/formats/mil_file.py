@@ -229,4 +229,4 @@ def _in_one_file(path: Path) -> SavedProgram:
         program = read_program(spec, str(path.parent)) if kind == "mlProgram" else None
     if program is None:
         raise InputError(f"{path} holds a Core ML model of kind {kind or 'none'}, not an ML program.")
-    return SavedProgram(path, spec, program)
+    return SavedProgram(spec, program)
