@@ -86,12 +86,8 @@ class FileBackend(ABC):
                         draft.mkdir()
                         places = self.write(exported, draft / self.file, seconds)
                         write_taps(draft / TAPS, TapMap(operators, places or {}))
-                        made = {
-                            "weights": _labels(exported.module),
-                            "seconds": seconds,
-                            "files": checksums(draft, (META,)),
-                        }
-                        write_json(draft / META, {**about, **made})
+                        made = {"weights": _labels(exported.module), "seconds": seconds}
+                        write_json(draft / META, {**about, **made, "files": checksums(draft, (META,))})
                 except RungError as error:
                     return _placed(error.failure(self.name), exported)
             else:
@@ -269,15 +265,12 @@ def _alone(place: Path) -> Iterator[None]:
 
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(place.with_name(f".{place.name}.lock"))
-        lock.acquire()
+        lock = FileLock(place.with_name(f".{place.name}.lock")).acquire()
     except OSError as error:
         why = f"{error.strerror}; choose a folder that can be written"
         raise InputError(f"Cannot write {place.parent}: {why}.") from error
-    try:
+    with lock:
         yield
-    finally:
-        lock.release()
 
 
 def _labels(module: Any) -> list[str]:

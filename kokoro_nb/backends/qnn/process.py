@@ -15,7 +15,7 @@ import sys
 import tempfile
 import weakref
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -93,7 +93,7 @@ class QnnError(RuntimeError):
     """The provider, or one of the libraries under it, refused or failed; what they printed is in the notes."""
 
 
-class Worker:
+class Worker(AbstractContextManager["Worker"]):
     """One such process; it holds at most one session, and ends with this object."""
 
     def __init__(self) -> None:
@@ -138,9 +138,6 @@ class Worker:
         """Add to `error` what was printed from byte `start` on, but for the chatter of a verbose log."""
         said = (text for level, text in records(self.log(start)) if level not in ("V", "I") and text)
         return noted(error, "\n".join(said))
-
-    def __enter__(self) -> "Worker":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
