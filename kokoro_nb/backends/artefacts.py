@@ -57,8 +57,14 @@ class FileBackend(ABC):
         """
 
     @abstractmethod
+    def opened(self, artifact: Artifact, path: Path) -> Program:
+        """Load the file of an artefact that is `loadable`; what is printed meanwhile is not shown."""
+
     def load(self, artifact: Artifact | Failure) -> Program:
-        """Load an artefact."""
+        """Load an artefact: see `base.Backend.load`."""
+        artifact, path = self.loadable(artifact)
+        with quietly():
+            return self.opened(artifact, path)
 
     def options(self) -> dict[str, Any]:
         """Return what else decides the content of the file."""

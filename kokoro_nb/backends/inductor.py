@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kokoro_nb.backends.artefacts import FileBackend, FileProgram, NamedArrays
-from kokoro_nb.backends.base import Artifact, Failure, on_rung, quietly
+from kokoro_nb.backends.base import Artifact, on_rung, quietly
 from kokoro_nb.backends.called_operators import require_own
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import array_of, as_tensors
@@ -90,14 +90,11 @@ class AotInductor(FileBackend):
                     inductor_configs={**_CONFIGS},  # torch adds to it
                 )
 
-    def load(self, artifact: Artifact | Failure) -> AotInductorProgram:
+    def opened(self, artifact: Artifact, path: Path) -> AotInductorProgram:
         """Load the package: its library is unpacked into a temporary folder, which goes when the program does."""
-        artifact, path = self.loadable(artifact)
-        with quietly():
-            import torch
+        import torch
 
-            model = torch._inductor.aoti_load_package(str(path))
-        return AotInductorProgram(artifact, model)
+        return AotInductorProgram(artifact, torch._inductor.aoti_load_package(str(path)))
 
 
 def compiler() -> str:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kokoro_nb.backends.artefacts import Add, FileBackend, FileProgram, NamedArrays
-from kokoro_nb.backends.base import Artifact, Failure, import_failure, on_rung, quietly
+from kokoro_nb.backends.base import Artifact, import_failure, on_rung, quietly
 from kokoro_nb.backends.called_operators import is_element, user_results
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.specification import Specification
@@ -109,16 +109,13 @@ class OnnxRuntime(FileBackend):
             onnx.checker.check_model(str(path))
         return places(model, exported)
 
-    def load(self, artifact: Artifact | Failure) -> OnnxProgram:
+    def opened(self, artifact: Artifact, path: Path) -> OnnxProgram:
         """Open a session."""
-        artifact, path = self.loadable(artifact)
-        with quietly():
-            try:
-                session = _session(str(path))
-            except Exception as error:
-                noted(error, _made_from(path, str(error)))
-                raise
-        return OnnxProgram(artifact, session)
+        try:
+            return OnnxProgram(artifact, _session(str(path)))
+        except Exception as error:
+            noted(error, _made_from(path, str(error)))
+            raise
 
 
 def onnx_program(exported: Exported) -> Any:

@@ -37,8 +37,7 @@ class Pt2(FileBackend):
         with on_rung("serialised", seconds):
             torch.export.save(exported.program, path)
 
-    def load(self, artifact):
-        artifact, path = self.loadable(artifact)
+    def opened(self, artifact, path):
         program = torch.export.load(path)
         by_name = bool(program.example_inputs[1])
         return Pt2Program(artifact, program.module(), by_name)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from kokoro_nb.backends.artefacts import FileBackend, FileProgram, NamedArrays
-from kokoro_nb.backends.base import Artifact, Failure, Program, import_failure, on_rung, quietly
+from kokoro_nb.backends.base import Artifact, Program, import_failure, on_rung, quietly
 from kokoro_nb.backends.coreml import conversion
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.errors import noted
@@ -114,17 +114,9 @@ class CoreMl(FileBackend):
             model.save(str(path))
         return conversion.places(model, program, exported, self.route)
 
-    def load(self, artifact: Artifact | Failure) -> Program:
-        """Have Core ML compile and load the model.
+    def opened(self, artifact: Artifact, path: Path) -> Program:
+        """Have Core ML compile and load the model."""
+        import coremltools as ct
 
-        Raises
-        ------
-        InputError
-            Also where there is no Core ML.
-        """
-        artifact, path = self.loadable(artifact)
-        with quietly():
-            import coremltools as ct
-
-            model = ct.models.MLModel(str(path))
+        model = ct.models.MLModel(str(path))
         return CoreMlProgram(artifact, model, conversion.interface(model.get_spec(), artifact))

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from kokoro_nb.backends.artefacts import Add, FileBackend, FileProgram, NamedArrays
-from kokoro_nb.backends.base import Artifact, Failure, import_failure, on_rung, quietly
+from kokoro_nb.backends.base import Artifact, import_failure, on_rung, quietly
 from kokoro_nb.backends.executorch.executorch_private import of_executorch
 from kokoro_nb.backends.executorch.tracing import ROOM, Place, logged_run, places, room
 from kokoro_nb.backends.exported import Exported
@@ -170,15 +170,12 @@ class Executorch(FileBackend):
             write_json(path.with_name(ROOM), {"bytes": room(program)})
         return places(program, exported)
 
-    def load(self, artifact: Artifact | Failure) -> ExecutorchProgram:
-        """Load the program and its one method: see `base.Backend.load`."""
-        artifact, path = self.loadable(artifact)
-        with quietly():
-            from executorch.runtime import Runtime
+    def opened(self, artifact: Artifact, path: Path) -> ExecutorchProgram:
+        """Load the program and its one method."""
+        from executorch.runtime import Runtime
 
-            program = Runtime.get().load_program(str(path))
-            method = program.load_method("forward")
-        return ExecutorchProgram(artifact, program, method)
+        program = Runtime.get().load_program(str(path))
+        return ExecutorchProgram(artifact, program, program.load_method("forward"))
 
     @property
     def _delegate(self) -> Delegate | None:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kokoro_nb.backends.artefacts import FileBackend, FileProgram, NamedArrays
-from kokoro_nb.backends.base import Artifact, Failure, on_rung, quietly
+from kokoro_nb.backends.base import Artifact, on_rung, quietly
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.onnx import OnnxRuntime
 from kokoro_nb.backends.qnn.process import Worker, chip_options, compile_checked
@@ -112,9 +112,8 @@ class Qnn(FileBackend):
             with on_rung("serialised", seconds), quietly():
                 compile_checked(model, path, self.options()["provider"])
 
-    def load(self, artifact: Artifact | Failure) -> QnnProgram:
+    def opened(self, artifact: Artifact, path: Path) -> QnnProgram:
         """Have the provider load the context."""
-        artifact, path = self.loadable(artifact)
         worker = Worker()
         worker.ask("open", model=str(path), options=self.options()["provider"], config={})
         return QnnProgram(artifact, worker)

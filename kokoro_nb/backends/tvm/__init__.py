@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kokoro_nb.backends.artefacts import Add, FileBackend, FileProgram, NamedArrays
-from kokoro_nb.backends.base import Artifact, Failure, import_failure, on_rung, quietly
+from kokoro_nb.backends.base import Artifact, import_failure, on_rung, quietly
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import BFLOAT16, as_tensor
 from kokoro_nb.backends.tvm.importer import relax_module
@@ -212,15 +212,11 @@ class Tvm(FileBackend):
             built.export_library(str(path))
         return calls.places(exported) if calls else None
 
-    def load(self, artifact: Artifact | Failure) -> TvmProgram:
+    def opened(self, artifact: Artifact, path: Path) -> TvmProgram:
         """Load the library into a virtual machine."""
-        artifact, path = self.loadable(artifact)
-        with quietly():
-            import tvm
+        import tvm
 
-            library = tvm.runtime.load_module(str(path))
-            machine = tvm.relax.VirtualMachine(library, tvm.cpu())
-        return TvmProgram(artifact, machine)
+        return TvmProgram(artifact, tvm.relax.VirtualMachine(tvm.runtime.load_module(str(path)), tvm.cpu()))
 
     def compiled(self, exported: Exported, calls: Calls | None) -> Any:
         """Return TVM's executable of a program; of a build without joined functions `calls` notes where results are."""

@@ -11,24 +11,9 @@ from kokoro_nb.backends.mil.operators.registry import OperatorSite, ints, operat
 from kokoro_nb.errors import InputError
 
 SAME = (  # what torch calls by the same names
-    *(
-        "add",
-        "sub",
-        "mul",
-        "maximum",
-        "minimum",
-        "pow",
-        "abs",
-        "ceil",
-        "floor",
-        "round",
-        "square",
-        "sqrt",
-        "exp",
-        "erf",
-    ),
+    *("add", "sub", "mul", "maximum", "minimum", "pow", "square", "sqrt", "exp", "erf"),
+    *("abs", "ceil", "floor", "round", "not_equal", "less", "less_equal", "greater", "greater_equal"),
     *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "atanh"),
-    *("not_equal", "less", "less_equal", "greater", "greater_equal"),
     *("logical_and", "logical_or", "logical_xor", "logical_not"),
 )
 table({name: getattr(torch, name) for name in SAME})

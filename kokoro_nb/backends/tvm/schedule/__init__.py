@@ -12,7 +12,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from kokoro_nb.backends.base import Artifact, Failure
+from kokoro_nb.backends.base import Artifact
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.tvm import Calls, Tvm, TvmProgram
 from kokoro_nb.backends.tvm.importer import relax_module
@@ -131,10 +131,10 @@ class TvmScheduled(Tvm):
         use_threads_of_pytorch()  # TVM computes what is constant
         super().write(exported, path, seconds)
 
-    def load(self, artifact: Artifact | Failure) -> TvmProgram:
+    def opened(self, artifact: Artifact, path: Path) -> TvmProgram:
         """Load the library into a virtual machine, which computes on as many threads as PyTorch."""
         use_threads_of_pytorch()
-        return super().load(artifact)
+        return super().opened(artifact, path)
 
     def compiled(self, exported: Exported, calls: Calls | None) -> Any:
         """Return TVM's executable of a program."""
