@@ -6,7 +6,6 @@ from kokoro_nb.backends.eager import Eager
 from kokoro_nb.backends.executorch import Executorch
 from kokoro_nb.backends.inductor import AotInductor
 from kokoro_nb.backends.mil import CoreMlReference
-from kokoro_nb.backends.mil.rounding import STRICT
 from kokoro_nb.backends.onnx import OnnxRuntime
 from kokoro_nb.backends.qnn import Qnn
 from kokoro_nb.backends.tvm import Tvm
@@ -40,7 +39,7 @@ _LISTED: tuple[tuple[Backend, str], ...] = (
         "the file of coreml-float32, executed in the same way",
     ),
     (
-        CoreMlReference("coreml-reference-strict", CoreMl("coreml"), STRICT),
+        CoreMlReference("coreml-reference-strict", CoreMl("coreml"), "strict"),
         "the file of coreml, every product and partial sum rounded to float16; Apple does not say how it sums",
     ),
     (

@@ -58,13 +58,23 @@ class FileBackend(ABC):
 
     @abstractmethod
     def opened(self, artifact: Artifact, path: Path) -> Program:
-        """Load the file of an artefact that is `loadable`; what is printed meanwhile is not shown."""
+        """Load the file of an artefact that can be run here; what is printed meanwhile is not shown."""
 
     def load(self, artifact: Artifact | Failure) -> Program:
-        """Load an artefact: see `base.Backend.load`."""
-        artifact, path = self.loadable(artifact)
+        """Load an artefact: see `base.Backend.load`.
+
+        Raises
+        ------
+        InputError
+            Also if nothing here runs it.
+        """
+        made = loadable(artifact, self.name)
+        reason = self.executes()
+        if reason is not None:
+            raise InputError(reason)
+        assert made.path is not None  # this kind of backend writes files
         with quietly():
-            return self.opened(artifact, path)
+            return self.opened(made, made.path)
 
     def options(self) -> dict[str, Any]:
         """Return what else decides the content of the file."""
@@ -103,21 +113,6 @@ class FileBackend(ABC):
             gc.collect()
             give_back_memory()
         return found
-
-    def loadable(self, artifact: Artifact | Failure) -> tuple[Artifact, Path]:
-        """Return an artefact that can be loaded here, and its file.
-
-        Raises
-        ------
-        InputError
-            If it is a `Failure`, was made by another backend, its file is gone, or nothing here runs it.
-        """
-        made = loadable(artifact, self.name)
-        reason = self.executes()
-        if reason is not None:
-            raise InputError(reason)
-        assert made.path is not None  # this kind of backend writes files
-        return made, made.path
 
     def _about(self, exported: Exported) -> dict[str, Any]:
         """Return what ``meta.json`` says of an artefact before it is made."""

@@ -2,8 +2,7 @@
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -29,6 +28,7 @@ class OnnxProgram(FileProgram):
     """
 
     session: Any
+    _tapped: dict[tuple[frozenset[str], bool], Any] = field(default_factory=dict, repr=False, compare=False)
 
     how: ClassVar[str] = "results as further outputs of the file"
 
@@ -62,10 +62,6 @@ class OnnxProgram(FileProgram):
             assert self.artifact.path is not None
             self._tapped[values, pooled] = _session(tapped_model(self.artifact.path, values), pooled)
         return self._tapped[values, pooled]
-
-    @cached_property
-    def _tapped(self) -> dict[tuple[frozenset[str], bool], Any]:
-        return {}
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from kokoro_nb.backends.base import Artifact, Failure, loadable, quietly
 from kokoro_nb.backends.coreml import CoreMl
 from kokoro_nb.backends.coreml.conversion import Interface, interface
 from kokoro_nb.backends.coreml.coreml_private import read_program
-from kokoro_nb.backends.mil.rounding import FLOAT32, Arithmetic
 from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.errors import InputError, one_line
 from kokoro_nb.traces.trace import Keep
@@ -128,8 +127,8 @@ class CoreMlReference:
         Key in the registry.
     converter : CoreMl
         Writes the file; the two share one artefact.
-    arithmetic : Arithmetic
-        What numbers are computed and stored in.
+    arithmetic : str
+        What numbers are computed and stored in: ``float32`` or ``strict``, see `rounding.Arithmetic`.
 
     Notes
     -----
@@ -148,7 +147,7 @@ class CoreMlReference:
 
     name: str
     converter: CoreMl
-    arithmetic: Arithmetic = FLOAT32
+    arithmetic: Literal["float32", "strict"] = "float32"
 
     own_dtypes: ClassVar[bool] = True  # float32, float16, int32: no others come out
 
@@ -172,10 +171,10 @@ class CoreMlReference:
         InputError
             Also if the file is damaged, or holds an operator that cannot be executed.
         """
-        from kokoro_nb.backends.mil.interpreter import Interpreter
+        from kokoro_nb.backends.mil.interpreter import Arithmetic, Interpreter
 
         artifact = loadable(artifact, self.name)
         assert artifact.path is not None
         saved = load_program(artifact.path)
-        interpreter = Interpreter(saved.program, self.arithmetic)
+        interpreter = Interpreter(saved.program, Arithmetic(self.arithmetic))
         return ReferenceProgram(artifact, interpreter, interface(saved.spec, artifact))

@@ -13,6 +13,7 @@ from kokoro_nb.backends.coreml.coreml_private import mil_types
 from kokoro_nb.backends.mil.operators import OPERATORS
 from kokoro_nb.backends.mil.operators.registry import OperatorSite, StateContent
 from kokoro_nb.backends.mil.rounding import FLOAT32, Arithmetic
+from kokoro_nb.backends.signature import require_names
 from kokoro_nb.errors import InputError, noted
 
 Observer = Callable[[str, str, Mapping[str, Any], Mapping[str, Any]], None]
@@ -30,11 +31,6 @@ def declared_dtype(variable: Any) -> torch.dtype | None:
     if types.is_tensor(kind):
         kind = kind.get_primitive()
     return None if kind == types.str or types.is_list(kind) or types.is_state(kind) else torch_dtype(kind)
-
-
-def is_list(variable: Any) -> bool:
-    """Return whether a variable is a list of tensors."""
-    return bool(mil_types().is_list(variable.sym_type))
 
 
 def fits(shape: tuple[int, ...], declared: tuple[Any, ...]) -> bool:
@@ -288,7 +284,9 @@ class Interpreter:
     def _stored(self, planned: PlannedOperation, results: Any) -> list[Any]:
         """Return an operator's results as they are stored, each of the dtype and shape that the program declares."""
         variables = planned.operation.outputs
-        one = len(variables) == 1 and (is_list(variables[0]) or not isinstance(results, list | tuple))
+        one = len(variables) == 1 and (
+            mil_types().is_list(variables[0].sym_type) or not isinstance(results, list | tuple)
+        )
         stored = []
         for variable, dtype, result in zip(variables, planned.dtypes, [results] if one else results, strict=True):
             if dtype is not None:
@@ -300,13 +298,7 @@ class Interpreter:
 
     def _checked(self, inputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """Return the inputs as tensors of their own, as they are stored."""
-        for name in inputs:
-            if name not in self.inputs:
-                takes = ", ".join(self.inputs) or "nothing"
-                raise InputError(f"There is no input '{name}'; the program takes {takes}.")
-        for name in self.inputs:
-            if name not in inputs:
-                raise InputError(f"Input '{name}' is missing; the program takes {', '.join(self.inputs)}.")
+        require_names(inputs, self.inputs)
         return {name: self._input(name, inputs[name]) for name in self.inputs}
 
     def _input(self, name: str, array: np.ndarray) -> Any:

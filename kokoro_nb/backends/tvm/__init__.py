@@ -1,4 +1,7 @@
-"""TVM: ``from_exported_program`` and ``tvm.compile``, linked into a library, run on the Relax virtual machine."""
+"""TVM: ``from_exported_program`` and ``tvm.compile``, linked into a library, run on the Relax virtual machine.
+
+TVM's own importer is watched and never replaced.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,11 +12,15 @@ import numpy as np
 
 from kokoro_nb.backends.artefacts import Add, FileBackend, FileProgram, NamedArrays
 from kokoro_nb.backends.base import Artifact, import_failure, on_rung, quietly
+from kokoro_nb.backends.called_operators import calling_module
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.signature import BFLOAT16, as_tensor
-from kokoro_nb.backends.tvm.importer import relax_module
+from kokoro_nb.errors import InputError, noted, undocumented
 from kokoro_nb.traces.trace import Keep
 
+SEEN_IN = {"apache-tvm": ("0.27", "0.27")}  # the importer's table of converters, which is not documented
+_TRANSLATOR = "tvm.relax.frontend.torch.exported_program_translator"
+Observer = Callable[[Any, Any, Any], Any]
 Place = tuple[int, str, int]  # number of the call, the function, and which argument from the end
 MAIN = "main"
 _OWN = "kokoro_nb_"
@@ -41,6 +48,56 @@ class TvmProgram(FileProgram):
             self.machine.set_instrument(lambda *_: None)  # TVM has no way to take one off
 
 
+def relax_module(program: Any, observer: Observer | None = None) -> Any:
+    """Return the Relax module that ``tvm.relax.frontend.torch.from_exported_program`` makes of a program.
+
+    Parameters
+    ----------
+    program : torch.export.ExportedProgram
+        The program, as it was exported.
+    observer : callable, optional
+        Called with each node of the decomposed graph, the Relax expression that TVM made of it and TVM's block
+        builder, in the order of computation. It returns that expression, which may have been given a name.
+
+    Returns
+    -------
+    tvm.IRModule
+        One function, ``main``, of the program's inputs in order; the weights are constants in it.
+
+    Raises
+    ------
+    Exception
+        Whatever TVM raises, with a note that says at which node.
+    """
+    from tvm.relax.frontend.torch import from_exported_program
+
+    return from_exported_program(program, custom_convert_map=_watched(observer))
+
+
+def _watched(observer: Observer | None) -> dict[str, Callable[..., Any]]:
+    """Return the table of all converters of TVM's, each of which does what it does and is looked at."""
+    try:
+        importer_of = undocumented(_TRANSLATOR, "ExportedProgramImporter", "No operator of TVM's is shown", SEEN_IN)
+    except InputError:
+        return {}
+    own: dict[Any, dict[str, Callable[..., Any]]] = {}  # importer -> its converters
+
+    def watched(name: str) -> Callable[..., Any]:
+        def convert(node: Any, importer: Any = None) -> Any:  # None in a branch of `torch.cond`
+            if importer is not None and importer not in own:
+                own[importer] = importer.create_convert_map()
+            try:
+                value = own[importer or next(reversed(own))][name](node)
+            except Exception as error:
+                noted(error, f"at '{node.name}' ({name}) in {calling_module(node) or 'the module'}")
+                raise
+            return value if observer is None or importer is None else observer(node, value, importer.block_builder)
+
+        return convert
+
+    return {name: watched(name) for name in importer_of().convert_map}
+
+
 class Calls:
     """Gives each node's result a variable of its own name, and finds that variable again among the compiled calls.
 
@@ -52,7 +109,7 @@ class Calls:
         self._filled: dict[str, Place | None] = {}
 
     def observe(self, node: Any, value: Any, builder: Any) -> Any:
-        """Name what a node of the decomposed program became: see `importer.relax_module`."""
+        """Name what a node of the decomposed program became: see `relax_module`."""
         from tvm import relax
 
         if not isinstance(value, relax.Var) or not isinstance(value.ty, relax.TensorType):

@@ -6,8 +6,7 @@ import torch
 from torch import nn
 
 from kokoro_nb.backends.exported import export_program
-from kokoro_nb.backends.tvm import Tvm
-from kokoro_nb.backends.tvm.importer import relax_module
+from kokoro_nb.backends.tvm import Tvm, relax_module
 from kokoro_nb.backends.tvm.schedule import TvmScheduled
 from kokoro_nb.benchmarks.interleaved import cores
 from kokoro_nb.run_apart import run_apart

@@ -14,8 +14,7 @@ from typing import Any
 
 from kokoro_nb.backends.base import Artifact
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.tvm import Calls, Tvm, TvmProgram
-from kokoro_nb.backends.tvm.importer import relax_module
+from kokoro_nb.backends.tvm import Calls, Tvm, TvmProgram, relax_module
 from kokoro_nb.backends.tvm.schedule.operators import COLUMNS, TILE, legalisations
 
 _SPREADS = 0  # IterVar.DataPar
