@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -188,8 +188,7 @@ class FileProgram(ABC):
         return {name: np.array(result) for name, result in zip(self.artifact.outputs, results, strict=True)}
 
 
-@dataclass(frozen=True)
-class TapMap:
+class TapMap(NamedTuple):
     """The operators that an artefact was made of, and where the runtime has their results.
 
     Attributes

@@ -196,8 +196,10 @@ class Interpreter:
         InputError
             If the inputs are not those of the program, or an index in it is out of range.
         """
-        contents = {name: StateContent(self._content(name)) for name in self.states}
-        values = {self._function.inputs[name]: value for name, value in {**contents, **self._checked(inputs)}.items()}
+        require_names(inputs, self.inputs)
+        given = {name: StateContent(self._content(name)) for name in self.states}
+        given |= {name: self._input(name, inputs[name]) for name in self.inputs}
+        values = {self._function.inputs[name]: value for name, value in given.items()}
         with torch.no_grad():
             results = self._run(self._function, values, observe, torch.Generator().manual_seed(0))
         return {name: np.array(result.numpy()) for name, result in zip(self.outputs, results, strict=True)}
@@ -296,12 +298,8 @@ class Interpreter:
             stored.append(result)
         return stored
 
-    def _checked(self, inputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
-        """Return the inputs as tensors of their own, as they are stored."""
-        require_names(inputs, self.inputs)
-        return {name: self._input(name, inputs[name]) for name in self.inputs}
-
     def _input(self, name: str, array: np.ndarray) -> Any:
+        """Return an input as a tensor of its own, as it is stored."""
         variable = self._function.inputs[name]
         tensor, declared = torch.tensor(array), declared_dtype(variable)
         assert declared is not None

@@ -122,8 +122,11 @@ def gelu(x: Tensor, mode: str) -> Tensor:
     return 0.5 * x * (1 + torch.erf(x / math.sqrt(2)))
 
 
-def _per_channel(parameter: Tensor, x: Tensor) -> Tensor:
-    return parameter.reshape(-1, *[1] * (x.ndim - 2))
+def _along(parameter: Tensor, x: Tensor, axis: int | None = 1) -> Tensor:
+    """Return a scalar as it is, and a vector with its elements along `axis` of `x`: by channel, if not told."""
+    if not parameter.ndim or axis is None:
+        return parameter
+    return parameter.reshape(-1, *[1] * (x.ndim - 1 - axis % x.ndim))
 
 
 table(
@@ -133,12 +136,12 @@ table(
         "relu": positive,
         "relu6": lambda x: torch.clamp(x, 0, 6),
         "leaky_relu": lambda x, alpha: torch.where(x < 0, x * alpha, x),
-        "prelu": lambda x, alpha: torch.where(x < 0, x * _per_channel(alpha, x), x),
+        "prelu": lambda x, alpha: torch.where(x < 0, x * _along(alpha, x), x),
         "thresholded_relu": lambda x, alpha: torch.where(x < alpha, torch.zeros_like(x), x),
         "elu": lambda x, alpha: torch.where(x < 0, alpha * (torch.exp(x) - 1), x),
         "linear_activation": lambda x, alpha, beta: alpha * x + beta,
         "sigmoid_hard": lambda x, alpha, beta: torch.clamp(alpha * x + beta, 0, 1),
-        "softplus_parametric": lambda x, alpha, beta: _per_channel(alpha, x) * softplus(x * _per_channel(beta, x)),
+        "softplus_parametric": lambda x, alpha, beta: _along(alpha, x) * softplus(x * _along(beta, x)),
         "softsign": lambda x: x / (1 + torch.abs(x)),
     }
 )
@@ -185,13 +188,6 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     elif attn_mask is not None:
         scores = scores + attn_mask.to(scores.dtype)
     return accumulation.matmul(softmax(scores, -1), value)
-
-
-def _along(parameter: Tensor, x: Tensor, axis: int | None) -> Tensor:
-    """Return a scalar as it is, and a vector with its elements along `axis` of `x`."""
-    if not parameter.ndim or axis is None:
-        return parameter
-    return parameter.reshape(-1, *[1] * (x.ndim - 1 - axis % x.ndim))
 
 
 @operator("quantize")
