@@ -171,7 +171,8 @@ class CoreMlReference:
         InputError
             Also if the file is damaged, or holds an operator that cannot be executed.
         """
-        from kokoro_nb.backends.mil.interpreter import Arithmetic, Interpreter
+        from kokoro_nb.backends.mil.interpreter import Interpreter
+        from kokoro_nb.backends.mil.rounding import Arithmetic
 
         artifact = loadable(artifact, self.name)
         assert artifact.path is not None
