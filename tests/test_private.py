@@ -13,7 +13,7 @@ from tests.test_pins import EXTRAS
 from tests.test_rooms import _read
 
 HOMES = (
-    *("torch_private", "backends.inductor", "backends.tvm.importer", "backends.coreml.coreml_private"),
+    *("torch_private", "backends.inductor", "backends.tvm", "backends.coreml.coreml_private"),
     *("backends.executorch.executorch_private", "models.pocket.pocket_steps", "listening.recogniser"),
     "inspection.semantics.onnx_call",
 )

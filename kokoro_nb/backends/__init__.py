@@ -5,12 +5,11 @@ from kokoro_nb.backends.coreml import CoreMl
 from kokoro_nb.backends.eager import Eager
 from kokoro_nb.backends.executorch import Executorch
 from kokoro_nb.backends.inductor import AotInductor
-from kokoro_nb.backends.mil.reference import CoreMlReference
-from kokoro_nb.backends.mil.rounding import STRICT
+from kokoro_nb.backends.mil import CoreMlReference
 from kokoro_nb.backends.onnx import OnnxRuntime
 from kokoro_nb.backends.qnn import Qnn
 from kokoro_nb.backends.tvm import Tvm
-from kokoro_nb.backends.tvm.schedule.scheduled_tvm import TvmScheduled
+from kokoro_nb.backends.tvm.schedule import TvmScheduled
 from kokoro_nb.errors import InputError
 from kokoro_nb.known_warnings import silence_known_warnings
 
@@ -40,7 +39,7 @@ _LISTED: tuple[tuple[Backend, str], ...] = (
         "the file of coreml-float32, executed in the same way",
     ),
     (
-        CoreMlReference("coreml-reference-strict", CoreMl("coreml"), STRICT),
+        CoreMlReference("coreml-reference-strict", CoreMl("coreml"), "strict"),
         "the file of coreml, every product and partial sum rounded to float16; Apple does not say how it sums",
     ),
     (

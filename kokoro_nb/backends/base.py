@@ -256,7 +256,8 @@ def quietly() -> Iterator[None]:
 
     Native code writes to file descriptor 2 past Python's `sys.stderr`, so that is turned aside as well.
     """
-    level, handlers = logging.root.manager.disable, list(logging.root.handlers)
+    root, disabled = logging.root, logging.root.manager.disable
+    level, handlers = root.level, list(root.handlers)
     sys.stderr.flush()
     standard_error = os.dup(2)
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace", buffering=1) as sink:
@@ -273,8 +274,9 @@ def quietly() -> Iterator[None]:
             noted(error, sink.read().strip())
             raise
         finally:
-            logging.disable(level)
-            logging.root.handlers[:] = handlers  # exporters hang up their own
+            logging.disable(disabled)
+            root.setLevel(level)  # exporters set their own level, and hang up handlers
+            root.handlers[:] = handlers
             os.dup2(standard_error, 2)
             os.close(standard_error)
 

@@ -12,12 +12,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from kokoro_nb.backends.artefacts import FileBackend
-from kokoro_nb.backends.base import Artifact, Failure, on_rung, quietly
+from kokoro_nb.backends.artefacts import FileBackend, FileProgram, NamedArrays
+from kokoro_nb.backends.base import Artifact, on_rung, quietly
 from kokoro_nb.backends.called_operators import require_own
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.signature import Arrays, TensorSpec, array_of, as_tensors, checked
-from kokoro_nb.backends.taps import UntracedProgram
+from kokoro_nb.backends.signature import array_of, as_tensors
 from kokoro_nb.errors import undocumented
 from kokoro_nb.storage import cache_dir
 
@@ -30,21 +29,15 @@ _CONFIGS = {
 
 
 @dataclass(frozen=True)
-class AotInductorProgram(UntracedProgram):
+class AotInductorProgram(FileProgram):
     """A loaded package."""
 
     model: Any  # torch.export.pt2_archive._package.AOTICompiledModel
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[str, ...]
-    path: Path
-    backend: str
 
-    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
-        """Run once: see `base.Program.run`."""
-        tensors = list(as_tensors(checked(inputs, self.inputs), self.inputs).values())
-        with quietly():
-            results = self.model.loader.run(tensors)
-        return {name: np.array(array_of(result)) for name, result in zip(self.outputs, results, strict=True)}
+    def computed(self, arrays: NamedArrays) -> list[np.ndarray]:
+        """Return the outputs: see `FileProgram`."""
+        tensors = list(as_tensors(arrays, self.artifact.inputs).values())
+        return [array_of(result) for result in self.model.loader.run(tensors)]
 
 
 @dataclass(frozen=True)
@@ -97,14 +90,11 @@ class AotInductor(FileBackend):
                     inductor_configs={**_CONFIGS},  # torch adds to it
                 )
 
-    def load(self, artifact: Artifact | Failure) -> AotInductorProgram:
+    def opened(self, artifact: Artifact, path: Path) -> AotInductorProgram:
         """Load the package: its library is unpacked into a temporary folder, which goes when the program does."""
-        artifact, path = self.loadable(artifact)
-        with quietly():
-            import torch
+        import torch
 
-            model = torch._inductor.aoti_load_package(str(path))
-        return AotInductorProgram(model, artifact.inputs, artifact.outputs, path, self.name)
+        return AotInductorProgram(artifact, torch._inductor.aoti_load_package(str(path)))
 
 
 def compiler() -> str:

@@ -2,67 +2,55 @@
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from kokoro_nb.backends.artefacts import FileBackend
-from kokoro_nb.backends.base import Artifact, Failure, import_failure, on_rung, quietly
+from kokoro_nb.backends.artefacts import Add, FileBackend, FileProgram, NamedArrays
+from kokoro_nb.backends.base import Artifact, import_failure, on_rung, quietly
 from kokoro_nb.backends.called_operators import is_element, user_results
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
 from kokoro_nb.backends.specification import Specification
-from kokoro_nb.backends.taps import read_taps
 from kokoro_nb.cache_keys import rival_runtimes
 from kokoro_nb.errors import noted
-from kokoro_nb.traces.trace import Keep, Taps, Trace
+from kokoro_nb.traces.trace import Keep
 
 PLACES = 2  # of the rules in `places`: an artefact that was made by earlier ones is made anew
 
 
 @dataclass(frozen=True)
-class OnnxProgram:
-    """A session of ONNX Runtime, with the names of our own inputs and outputs."""
+class OnnxProgram(FileProgram):
+    """A session of ONNX Runtime.
+
+    ONNX Runtime joins no operators across an output, so that the graph that is traced is not the one that runs.
+    """
 
     session: Any
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[str, ...]
-    path: Path
+    _tapped: dict[tuple[frozenset[str], bool], Any] = field(default_factory=dict, repr=False, compare=False)
 
-    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
-        """Run once: see `base.Program.run`.
+    how: ClassVar[str] = "results as further outputs of the file"
 
-        The outputs are copied: a single one of ONNX Runtime's own keeps all memory of its session, weights and all.
-        """
-        arrays = checked(inputs, self.inputs)
-        with quietly():
-            results = self.session.run(None, fed(self.session, arrays))
-        return {name: np.array(result) for name, result in zip(self.outputs, results, strict=True)}
+    def computed(self, arrays: NamedArrays) -> list[np.ndarray]:
+        """Return the outputs: see `FileProgram`."""
+        results: list[np.ndarray] = self.session.run(None, fed(self.session, arrays))
+        return results
 
-    def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
-        """Run the file once with the results of operators as further outputs: see `base.Program.trace`.
-
-        ONNX Runtime joins no operators across an output, so that the tapped graph is not the one that runs untapped.
-        """
-        arrays = checked(inputs, self.inputs)
-        known = read_taps(self.path.parent)
-        recorder, wanted = known.recorder(taps, keep), known.wanted(taps)
-        session = self.tapped(frozenset(wanted.values()), pooled=keep != "full")
+    def captured(self, arrays: NamedArrays, places: Mapping[str, Any], add: Add, keep: Keep) -> list[np.ndarray]:
+        """Run the file once with the results of operators as further outputs: see `FileProgram`."""
+        session = self.tapped(frozenset(places.values()), pooled=keep != "full")
         names = [node.name for node in session.get_outputs()]
-        with quietly():
-            results = dict(zip(names, session.run(names, fed(session, arrays)), strict=True))
-        outputs = {name: np.array(results[own]) for name, own in zip(self.outputs, names, strict=False)}
+        results = dict(zip(names, session.run(names, fed(session, arrays)), strict=True))
+        outputs = [np.array(results[name]) for name in names[: len(self.artifact.outputs)]]
         operators: dict[str, list[str]] = {}
-        for name, value in wanted.items():
+        for name, value in places.items():
             operators.setdefault(value, []).append(name)
         for value in [value for value in operators if value in results]:
             result = results.pop(value)  # and its memory goes as soon as it is copied
             for name in operators[value]:
-                recorder.add(name, result)
-        return recorder.trace("onnxruntime", arrays, outputs, "results as further outputs of the file")
+                add(name, result)
+        return outputs
 
     def tapped(self, values: frozenset[str], pooled: bool = True) -> Any:
         """Return a session of the file with `values`, as far as it has them, as further outputs; the last is kept.
@@ -71,13 +59,9 @@ class OnnxProgram:
         """
         if (values, pooled) not in self._tapped:
             self._tapped.clear()
-            with quietly():
-                self._tapped[values, pooled] = _session(tapped_model(self.path, values), pooled)
+            assert self.artifact.path is not None
+            self._tapped[values, pooled] = _session(tapped_model(self.artifact.path, values), pooled)
         return self._tapped[values, pooled]
-
-    @cached_property
-    def _tapped(self) -> dict[tuple[frozenset[str], bool], Any]:
-        return {}
 
 
 @dataclass(frozen=True)
@@ -121,16 +105,13 @@ class OnnxRuntime(FileBackend):
             onnx.checker.check_model(str(path))
         return places(model, exported)
 
-    def load(self, artifact: Artifact | Failure) -> OnnxProgram:
+    def opened(self, artifact: Artifact, path: Path) -> OnnxProgram:
         """Open a session."""
-        artifact, path = self.loadable(artifact)
-        with quietly():
-            try:
-                session = _session(str(path))
-            except Exception as error:
-                noted(error, _made_from(path, str(error)))
-                raise
-        return OnnxProgram(session, artifact.inputs, artifact.outputs, path)
+        try:
+            return OnnxProgram(artifact, _session(str(path)))
+        except Exception as error:
+            noted(error, _made_from(path, str(error)))
+            raise
 
 
 def onnx_program(exported: Exported) -> Any:

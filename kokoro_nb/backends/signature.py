@@ -168,6 +168,22 @@ def as_tensors(arrays: Mapping[str, np.ndarray], expected: Sequence[TensorSpec])
     return {spec.name: as_tensor(arrays[spec.name], spec.dtype) for spec in expected}
 
 
+def require_names(inputs: Arrays, names: Sequence[str]) -> None:
+    """Refuse inputs of which one is unknown to a program that takes `names`, or missing.
+
+    Raises
+    ------
+    InputError
+        If one is.
+    """
+    for name in inputs:
+        if name not in names:
+            raise InputError(f"There is no input '{name}'; the program takes {', '.join(names) or 'nothing'}.")
+    for name in names:
+        if name not in inputs:
+            raise InputError(f"Input '{name}' is missing; the program takes {', '.join(names)}.")
+
+
 def checked(inputs: Arrays, expected: Sequence[TensorSpec], double: bool = False) -> dict[str, np.ndarray]:
     """Return `inputs` as arrays in the order of `expected`.
 
@@ -181,14 +197,9 @@ def checked(inputs: Arrays, expected: Sequence[TensorSpec], double: bool = False
     InputError
         If a name is unknown or missing, or a shape or dtype is not the one that the program was exported for.
     """
-    names = [spec.name for spec in expected]
-    for name in inputs:
-        if name not in names:
-            raise InputError(f"There is no input '{name}'; the program takes {', '.join(names) or 'nothing'}.")
+    require_names(inputs, [spec.name for spec in expected])
     arrays = {}
     for spec in expected:
-        if spec.name not in inputs:
-            raise InputError(f"Input '{spec.name}' is missing; the program takes {', '.join(names)}.")
         array = as_array(spec.name, inputs[spec.name])
         if not spec.takes(array.shape):
             have = f"has shape {array.shape}, but the program was exported for {spec.shape}"

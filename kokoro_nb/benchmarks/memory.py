@@ -5,6 +5,7 @@ Run as ``python -m kokoro_nb.benchmarks.memory FOLDER`` it is that process: it r
 """
 
 import json
+import os
 import pickle
 import sys
 import tempfile
@@ -19,8 +20,8 @@ import numpy as np
 
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.base import Artifact, quietly
-from kokoro_nb.backends.process_request import ANSWER, ask, read_request
 from kokoro_nb.backends.signature import Arrays, checked
+from kokoro_nb.run_apart import SAFELY, run_apart
 
 if TYPE_CHECKING:
     from kokoro_nb.models.kokoro import Kokoro
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 CALLS = 2  # of a program
 Load = Callable[[Path], Callable[[], Any]]  # folder of the request -> what is called
 _STATUS = Path("/proc/self/status")
-_LOAD, _MODULE = "load.pickle", "module.pt"
+_LOAD, _MODULE, _REQUEST, _ANSWER = "load.pickle", "module.pt", "request.json", "answer.json"
 _RUNTIMES = (
     *(("onnxruntime", ("onnxruntime",)), ("executorch", ("executorch.runtime",)), ("tvm", ("tvm.relax",))),
     *(("coreml", ("coremltools",)), ("eager", ("torch", "kokoro.istftnet")), ("", ("torch",))),
@@ -130,7 +131,14 @@ def of_call(runtime: str, load: Load, module: Any = None, calls: int = CALLS) ->
             import torch
 
             torch.save(module, folder / _MODULE)
-        return Memory(**ask(__name__, folder, {"backend": runtime, "calls": calls}, "was measured"))
+        request = {"backend": runtime, "calls": calls}
+        (folder / _REQUEST).write_text(json.dumps(request), encoding="utf-8")
+        # the same copy of this package, whether it is installed or not
+        found = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
+        done = run_apart([*SAFELY, "-m", __name__, folder], environment={**os.environ, "PYTHONPATH": found})
+        if done.status != 0:
+            raise RuntimeError(f"The process that was measured ended with {done.status}: {done.stderr.strip()}")
+        return Memory(**json.loads((folder / _ANSWER).read_text(encoding="utf-8")))
 
 
 def _file(artifact: Artifact, inputs: dict[str, np.ndarray], _folder: Path) -> Callable[[], Any]:
@@ -168,7 +176,7 @@ def _model(weights: str, seed: int, text: str, _folder: Path) -> Callable[[], An
 
 def _serve(folder: Path) -> None:
     """Answer the request in `folder`."""
-    request = read_request(folder)
+    request = json.loads((folder / _REQUEST).read_text(encoding="utf-8"))
     marks = [peak()]
     for module in next(modules for prefix, modules in _RUNTIMES if request["backend"].startswith(prefix)):
         import_module(module)
@@ -179,7 +187,7 @@ def _serve(folder: Path) -> None:
     for _ in range(request["calls"]):
         call()
     imported, loaded, run = (mark - marks[0] for mark in (*marks[1:], peak()))
-    (folder / ANSWER).write_text(json.dumps(asdict(Memory(imported, loaded, run, peak()))), encoding="utf-8")
+    (folder / _ANSWER).write_text(json.dumps(asdict(Memory(imported, loaded, run, peak()))), encoding="utf-8")
 
 
 if __name__ == "__main__":

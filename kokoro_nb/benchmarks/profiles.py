@@ -136,7 +136,7 @@ def profile(program: Any, _inputs: Arrays) -> Profile | str:
     Profile or str
         The reason where the runtime has no profiler.
     """
-    return f"{program.backend} does not report times of operators."
+    return f"{program.artifact.backend} does not report times of operators."
 
 
 def profiles(programs: Mapping[str, Any], inputs: Arrays) -> tuple[dict[str, Profile], dict[str, str]]:
@@ -181,13 +181,13 @@ def _eager(program: EagerProgram, inputs: Arrays) -> Profile:
 def _onnx(program: OnnxProgram, inputs: Arrays) -> Profile:
     import onnxruntime
 
-    arrays = checked(inputs, program.inputs)
+    arrays = checked(inputs, program.artifact.inputs)
     with tempfile.TemporaryDirectory() as room, quietly():
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = program.session.get_session_options().intra_op_num_threads
         options.enable_profiling = True
         options.profile_file_prefix = str(Path(room) / "profile")
-        session = onnxruntime.InferenceSession(str(program.path), options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(str(program.artifact.path), options, providers=["CPUExecutionProvider"])
         fed = dict(zip((node.name for node in session.get_inputs()), arrays.values(), strict=True))
         session.run(None, fed)
         wall = _timed(lambda: session.run(None, fed))
@@ -213,9 +213,9 @@ def _onnx_events(output: list[Mapping[str, Any]]) -> list[Event]:
 def _executorch(program: ExecutorchProgram, inputs: Arrays) -> Profile:
     import torch
 
-    tensors = [torch.tensor(array) for array in checked(inputs, program.inputs).values()]
+    tensors = [torch.tensor(array) for array in checked(inputs, program.artifact.inputs).values()]
     with tempfile.TemporaryDirectory() as room, quietly():
-        module = of_executorch("_load_for_executorch")(str(program.path), enable_etdump=True)
+        module = of_executorch("_load_for_executorch")(str(program.artifact.path), enable_etdump=True)
         module.run_method("forward", tensors)
         wall = _timed(lambda: module.run_method("forward", tensors))
         path = Path(room) / "events.etdump"

@@ -201,9 +201,8 @@ class PairedPrograms(PairedValues):
         if not how and mine != theirs:
             how = [("operator lowered as another", f"it has {mine} inputs in place of {theirs}")]
         if rewired and how[0] == rewired[0] and self.lacked is not None:
-            kinds = ([one.kind for one in each.nodes] for each in (self.candidate, self.reference))
-            fewer = np.less(*(each.count(self.lacked.kind) for each in kinds))
-            how[1:1] = [("operator lowered as another", one) for one in self._lacking() if fewer]
+            own, known = ([one.kind for one in each.nodes] for each in (self.candidate, self.reference))
+            how[1:1] = self._lacking() if own.count(self.lacked.kind) < known.count(self.lacked.kind) else []
         if how:
             yield self._first(node, how)
         for earlier, there, words in self._changed(self._before(node)):
@@ -316,12 +315,13 @@ class PairedPrograms(PairedValues):
         if said := self._as_output(node):
             yield self._first(node, said)
         yield from self._other_number(node)
-        words = [f"no {node.operator} there reads the same", *self._lacking()]
-        yield self._first(node, [("operator lowered as another", one) for one in words])
+        words = f"no {node.operator} there reads the same"
+        yield self._first(node, [("operator lowered as another", words), *self._lacking()])
 
-    def _lacking(self) -> list[str]:
+    def _lacking(self) -> list[Cause]:
         """Say which operator the file lacks, if an output shows it."""
-        return [] if self.lacked is None else [f"the first operator there that the file lacks is {self.lacked.key}"]
+        words = "" if self.lacked is None else f"the first operator there that the file lacks is {self.lacked.key}"
+        return [("operator lowered as another", words)] if words else []
 
     def _other_number(self, node: ComparedNode) -> Iterator[InspectionFinding]:
         """Yield the nodes, this one or before it, with another number than their counterpart, and another result.

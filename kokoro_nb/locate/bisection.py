@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.backends.base import Backend, Failure, running
-from kokoro_nb.backends.cuts import Cuts
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.ladder import loaded, outputs_of
-from kokoro_nb.backends.segment import Segment, part, real_reads
+from kokoro_nb.backends.segment import Cuts, Segment, part, real_reads
 from kokoro_nb.backends.signature import Arrays, array_of, checked
 from kokoro_nb.findings import Verdict
 from kokoro_nb.locate.culprit import Culprit

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.backends import backend
+from kokoro_nb.backends.artefacts import laid
 from kokoro_nb.backends.base import Backend, Failure, RungError, Runnable, on_rung, running
 from kokoro_nb.backends.eager import EagerProgram
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.ladder import difference, loaded, outputs_of
 from kokoro_nb.backends.segment import output_of, result_nodes, with_outputs
 from kokoro_nb.backends.signature import Arrays, as_array, checked
-from kokoro_nb.backends.taps import laid
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.bisection import narrowed
 from kokoro_nb.locate.culprit import Culprit

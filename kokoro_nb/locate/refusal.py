@@ -28,7 +28,7 @@ from kokoro_nb.traces.trace import Operator
 
 CORE = "core operators"
 MOST = 6  # operators of different kinds that are written in another form, one after the other
-_NODE = re.compile(r"^at '([^']+)' \(", re.MULTILINE)  # as `backends.tvm.importer` notes it
+_NODE = re.compile(r"^at '([^']+)' \(", re.MULTILINE)  # as `backends.tvm` notes it
 _GIVEN = re.compile(r"^node (\w+) \(\w+\) got \d")  # of coremltools, about how many arguments there are
 
 

@@ -9,13 +9,13 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from kokoro_nb.backends.artefacts import read_taps
 from kokoro_nb.backends.base import Backend, Failure, loadable, quietly
 from kokoro_nb.backends.called_operators import user_results
 from kokoro_nb.backends.executorch.partition import Withholding
 from kokoro_nb.backends.exported import Exported, as_exported, export_program
 from kokoro_nb.backends.segment import assembled, needed_for, result_nodes
 from kokoro_nb.backends.signature import Arrays, as_array
-from kokoro_nb.backends.taps import read_taps
 from kokoro_nb.errors import InputError, one_line
 from kokoro_nb.findings import Verdict
 from kokoro_nb.locate.culprit import Culprit

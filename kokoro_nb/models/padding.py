@@ -140,7 +140,8 @@ def within(module: nn.Module, valid: Valid) -> Iterator[Valid]:
         yield valid
         return
     layers = [layer for layer in modules_within(module) if isinstance(layer, tuple(_STOPPING))]
-    with set_inside(_given, valid), other_classes(layers, {type(one): _padded(type(one)) for one in layers}):
+    padded = {type(one): _padded(type(one)) for one in layers}  # type: ignore[arg-type]  # a class can be hashed
+    with set_inside(_given, valid), other_classes(layers, padded):
         yield valid
 
 

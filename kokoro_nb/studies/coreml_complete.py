@@ -6,7 +6,7 @@ import numpy as np
 from kokoro.model import KModel
 
 from kokoro_nb.backends.coreml import CoreMl
-from kokoro_nb.backends.mil.reference import CoreMlReference
+from kokoro_nb.backends.mil import CoreMlReference
 from kokoro_nb.listening.spectrum import SpectralAgreement
 from kokoro_nb.locate.remedies import Remedy, mixed_precision
 from kokoro_nb.locate.survey import SurveyRow, survey

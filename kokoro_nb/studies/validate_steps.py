@@ -229,8 +229,8 @@ def follow(model: KModel, reference: Walk, name: str | Backend) -> tuple[StepRes
         failure = own if isinstance(own, Failure) else None
         for output in module.output_names:
             runs = (own, after) if failure is None else (None, None)
-            found = [_against(reference, output, run[output]) if isinstance(run, dict) else None for run in runs]
-            rows.append(StepResult(step, output, *found, failure=failure, reason=reason))
+            alone, along = (_against(reference, output, run[output]) if isinstance(run, dict) else None for run in runs)
+            rows.append(StepResult(step, output, alone, along, failure, reason))
     return tuple(rows)
 
 

@@ -58,8 +58,8 @@ class Text(FileBackend):
             (path.parent / "more" / "data").write_text("data")
         WRITTEN.append(self.option)
 
-    def load(self, artifact):
-        return self.loadable(artifact)
+    def opened(self, artifact, path):
+        return artifact, path
 
 
 WRITTEN: list[str] = []

@@ -179,7 +179,7 @@ def test_only_xnnpack_can_be_withheld_from_and_what_is_withheld_is_part_of_the_k
 def test_too_small_a_buffer_is_reported_and_does_no_harm(exported, tmp_path):
     backend = present("executorch-portable")
     program = backend.load(backend.export(exported, DRAWN, tmp_path))
-    note = program.path.with_name(ROOM)
+    note = program.artifact.folder / ROOM
     size = json.loads(note.read_text())["bytes"]
     note.write_text(json.dumps({"bytes": size // 4}))
     with pytest.raises(RuntimeError, match=r"perhaps because its buffer of \d+ bytes is too small"):

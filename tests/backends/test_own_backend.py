@@ -1,33 +1,26 @@
 """A backend of one's own: the whole of it, as a template, and what it has to do."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from kokoro_nb.backends.artefacts import FileBackend
+from kokoro_nb.backends.artefacts import FileBackend, FileProgram
 from kokoro_nb.backends.base import on_rung
 from kokoro_nb.backends.exported import export_program
-from kokoro_nb.backends.signature import checked
-from kokoro_nb.backends.taps import UntracedProgram
 from kokoro_nb.inspection import diagnose
 
 
 @dataclass(frozen=True)
-class Pt2Program(UntracedProgram):  # it shows no results of its operators: its trace says so
+class Pt2Program(FileProgram):  # it shows no results of its operators: its trace says so
     module: Any
     by_name: bool  # how its inputs were given when it was exported
-    inputs: tuple
-    outputs: tuple
-    path: Path
-    backend: str
 
-    def run(self, inputs):
-        tensors = {name: torch.tensor(array) for name, array in checked(inputs, self.inputs).items()}
+    def computed(self, arrays):
+        tensors = {name: torch.tensor(array) for name, array in arrays.items()}
         made = self.module(**tensors) if self.by_name else self.module(*tensors.values())
         results = torch.utils._pytree.tree_leaves(made)
-        return {name: result.detach().numpy() for name, result in zip(self.outputs, results, strict=True)}
+        return [result.detach().numpy() for result in results]
 
 
 @dataclass(frozen=True)
@@ -44,11 +37,10 @@ class Pt2(FileBackend):
         with on_rung("serialised", seconds):
             torch.export.save(exported.program, path)
 
-    def load(self, artifact):
-        artifact, path = self.loadable(artifact)
+    def opened(self, artifact, path):
         program = torch.export.load(path)
         by_name = bool(program.example_inputs[1])
-        return Pt2Program(program.module(), by_name, artifact.inputs, artifact.outputs, path, self.name)
+        return Pt2Program(artifact, program.module(), by_name)
 
 
 def test_a_backend_of_ones_own_exports_loads_runs_and_finds_its_artefact_again(tmp_path):

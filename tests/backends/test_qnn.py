@@ -25,8 +25,7 @@ from kokoro_nb.backends.qnn.assignment import (
     assignment,
     legacy_onnx,
 )
-from kokoro_nb.backends.qnn.process import QnnError
-from kokoro_nb.backends.qnn.target import RECORD, compile_checked
+from kokoro_nb.backends.qnn.process import RECORD, QnnError, compile_checked
 from kokoro_nb.errors import InputError
 from tests.backends.small import Layers, Of, here, taking
 

@@ -5,8 +5,7 @@ import time
 import pytest
 
 from kokoro_nb.backends.qnn import process
-from kokoro_nb.backends.qnn.process import QnnError, Worker
-from kokoro_nb.backends.qnn.target import RECORD, chip_options, require_taken
+from kokoro_nb.backends.qnn.process import RECORD, QnnError, Worker, chip_options, require_taken
 from kokoro_nb.errors import InputError
 
 PREFIX = "2026-11-21 13:14:22.7 [V:onnxruntime:, a.cc:1 QnnEp] User specified "

@@ -36,7 +36,7 @@ def test_onnx_keeps_large_weights_in_a_file_of_their_own(tmp_path):
 def test_what_onnx_runtime_gave_does_not_keep_its_memory(tmp_path):
     onnxruntime = present("onnxruntime")
     program = onnxruntime.load(onnxruntime.export(Layers(nn.Conv1d(3, 200, 3)), X, tmp_path))
-    (theirs,) = program.session.run(None, {program.inputs[0].name: X["x"].numpy()})
+    (theirs,) = program.session.run(None, {program.artifact.inputs[0].name: X["x"].numpy()})
     assert not theirs.flags.owndata, "else it need not be copied any more"
     assert program.run(X)["output"].flags.owndata
     assert program.trace(X).outputs["output"].flags.owndata

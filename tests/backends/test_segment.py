@@ -5,9 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from kokoro_nb.backends.cuts import Cuts
 from kokoro_nb.backends.exported import export_program
-from kokoro_nb.backends.segment import output_of, part, result_nodes, with_outputs
+from kokoro_nb.backends.segment import Cuts, output_of, part, result_nodes, with_outputs
 from kokoro_nb.errors import InputError
 from tests.backends.small import Of, present, results
 

@@ -10,8 +10,8 @@ from torch import nn
 
 from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.base import Failure
-from kokoro_nb.backends.cuts import Cuts
 from kokoro_nb.backends.exported import export_program
+from kokoro_nb.backends.segment import Cuts
 from kokoro_nb.errors import InputError
 from kokoro_nb.faults import Fault, plant
 from kokoro_nb.locate.bisection import bisect

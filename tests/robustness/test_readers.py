@@ -14,7 +14,7 @@ import torch
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from safetensors.torch import save_file
 
-from kokoro_nb.backends.taps import TapMap, read_taps, write_taps
+from kokoro_nb.backends.artefacts import TapMap, read_taps, write_taps
 from kokoro_nb.delivery.contract import read_contract
 from kokoro_nb.delivery.pipeline import read_table
 from kokoro_nb.errors import InputError

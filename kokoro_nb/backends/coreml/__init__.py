@@ -7,33 +7,26 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from kokoro_nb.backends.artefacts import FileBackend
-from kokoro_nb.backends.base import Artifact, Failure, Program, import_failure, on_rung, quietly
+from kokoro_nb.backends.artefacts import FileBackend, FileProgram, NamedArrays
+from kokoro_nb.backends.base import Artifact, Program, import_failure, on_rung, quietly
 from kokoro_nb.backends.coreml import conversion
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
-from kokoro_nb.backends.taps import UntracedProgram
 from kokoro_nb.errors import noted
 
 Target = Literal["iOS16", "iOS17", "iOS18"] | None
 
 
 @dataclass(frozen=True)
-class CoreMlProgram(UntracedProgram):
-    """A model loaded by Core ML."""
+class CoreMlProgram(FileProgram):
+    """A model loaded by Core ML; what comes out has the dtype and shape that the file gives it."""
 
     model: Any  # coremltools.models.MLModel
     interface: conversion.Interface
-    inputs: tuple[TensorSpec, ...]
-    path: Path
-    backend: str
 
-    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
-        """Run once: see `base.Program.run`; what comes out has the dtype and shape that the file gives it."""
-        arrays = self.interface.to_file(checked(inputs, self.inputs))
-        with quietly():
-            results = self.model.predict(arrays)
-        return self.interface.from_file(results)
+    def computed(self, arrays: NamedArrays) -> list[np.ndarray]:
+        """Return the outputs: see `FileProgram`."""
+        results = self.model.predict(self.interface.to_file(arrays))
+        return [results[feature] for feature in self.interface.outputs]
 
 
 @dataclass(frozen=True)
@@ -121,17 +114,9 @@ class CoreMl(FileBackend):
             model.save(str(path))
         return conversion.places(model, program, exported, self.route)
 
-    def load(self, artifact: Artifact | Failure) -> Program:
-        """Have Core ML compile and load the model.
+    def opened(self, artifact: Artifact, path: Path) -> Program:
+        """Have Core ML compile and load the model."""
+        import coremltools as ct
 
-        Raises
-        ------
-        InputError
-            Also where there is no Core ML.
-        """
-        artifact, path = self.loadable(artifact)
-        with quietly():
-            import coremltools as ct
-
-            model = ct.models.MLModel(str(path))
-        return CoreMlProgram(model, conversion.interface(model.get_spec(), artifact), artifact.inputs, path, self.name)
+        model = ct.models.MLModel(str(path))
+        return CoreMlProgram(artifact, model, conversion.interface(model.get_spec(), artifact))

@@ -76,7 +76,6 @@ def handed_over(exported: Exported, route: Route, core_operators: bool) -> Any:
 def declared_inputs(exported: Exported) -> list[Any]:
     """Return what a trace does not say of its inputs, in the dtypes that Core ML has: float32 and int32."""
     import coremltools as ct
-    import numpy as np
 
     return [
         ct.TensorType(
@@ -196,12 +195,12 @@ class Interface:
     ----------
     inputs : dict
         Our name -> name of the feature, and its dtype: Core ML knows float32, float16 and int32.
-    outputs : dict
-        Our name -> name of the feature.
+    outputs : tuple of str
+        Names of the features, in the order of our outputs.
     """
 
     inputs: Mapping[str, tuple[str, str]]
-    outputs: Mapping[str, str]
+    outputs: tuple[str, ...]
 
     def to_file(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return the checked inputs as Core ML takes them: cast without a word, and a scalar with one axis."""
@@ -210,10 +209,6 @@ class Interface:
                 feature: arrays[name].astype(dtype).reshape(arrays[name].shape or (1,))
                 for name, (feature, dtype) in self.inputs.items()
             }
-
-    def from_file(self, results: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return what the file gave, as it gave it, under our names."""
-        return {name: np.array(results[feature]) for name, feature in self.outputs.items()}
 
 
 def interface(spec: Any, own: Artifact | Exported) -> Interface:
@@ -231,7 +226,7 @@ def interface(spec: Any, own: Artifact | Exported) -> Interface:
         raise InputError(f"{ours}, and {theirs}.")
     return Interface(
         {one.name: (feature.name, _dtype(feature)) for one, feature in zip(own.inputs, inputs, strict=True)},
-        {name: feature.name for name, feature in zip(own.outputs, outputs, strict=True)},
+        tuple(feature.name for feature in outputs),
     )
 
 

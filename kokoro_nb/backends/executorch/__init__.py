@@ -1,11 +1,9 @@
 """ExecuTorch: with a delegate, and without one."""
 
 import copy
-import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -13,14 +11,14 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from kokoro_nb.backends.artefacts import FileBackend
-from kokoro_nb.backends.base import Artifact, Failure, import_failure, on_rung, quietly
+from kokoro_nb.backends.artefacts import Add, FileBackend, FileProgram, NamedArrays
+from kokoro_nb.backends.base import Artifact, import_failure, on_rung, quietly
 from kokoro_nb.backends.executorch.executorch_private import of_executorch
-from kokoro_nb.backends.executorch.tracing import ROOM, Place, places, room, traced
+from kokoro_nb.backends.executorch.tracing import ROOM, Place, logged_run, places, room
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.signature import Arrays, TensorSpec, array_of, as_tensors, checked
-from kokoro_nb.storage import write_json
-from kokoro_nb.traces.trace import Keep, Taps, Trace
+from kokoro_nb.backends.signature import array_of, as_tensors
+from kokoro_nb.storage import read_json, write_json
+from kokoro_nb.traces.trace import Keep
 
 Name = Literal["xnnpack", "coreml", "vulkan"]
 
@@ -39,7 +37,7 @@ class Delegate:
 
     def partitioner(self) -> Any:
         """Return a new partitioner, which says what part of a graph the delegate takes."""
-        with root_level_kept():
+        with quietly():
             return self.make(import_module(f"executorch.backends.{self.module}"))
 
 
@@ -62,42 +60,36 @@ DELEGATES: dict[Name, Delegate] = {
 }
 
 
-@contextmanager
-def root_level_kept() -> Iterator[None]:
-    """Keep the level of the root logger, which Vulkan's partitioner sets when it is imported."""
-    level = logging.root.level
-    try:
-        yield
-    finally:
-        logging.root.setLevel(level)
-
-
 @dataclass(frozen=True)
-class ExecutorchProgram:
+class ExecutorchProgram(FileProgram):
     """A loaded method; every call runs on the same one, in the memory that the calls before it used."""
 
     program: Any  # executorch.runtime.Program: holds what the method runs on
     method: Any
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[str, ...]
-    path: Path
-    backend: str
 
-    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
-        """Run once: see `base.Program.run`."""
-        tensors = list(as_tensors(checked(inputs, self.inputs), self.inputs).values())
-        with quietly():
-            results = self.method.execute(tensors)
-        # copies: a program that keeps state writes its next results to the same memory
-        return {name: np.array(array_of(result)) for name, result in zip(self.outputs, results, strict=True)}
+    how: ClassVar[str] = "ExecuTorch's event tracer, outside delegates"
 
-    def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
-        """Run the file once with the event tracer on, in a process of its own: see `base.Program.trace`.
+    def computed(self, arrays: NamedArrays) -> list[np.ndarray]:
+        """Return the outputs: see `FileProgram`."""
+        tensors = list(as_tensors(arrays, self.artifact.inputs).values())
+        return [array_of(result) for result in self.method.execute(tensors)]
+
+    def captured(self, arrays: NamedArrays, places: Mapping[str, Any], add: Add, keep: Keep) -> list[np.ndarray]:
+        """Run the file once with the event tracer on, in a process of its own: see `FileProgram`.
 
         What is inside a delegate is missing, but for what the delegate hands out.
+
+        Raises
+        ------
+        RuntimeError
+            If the process fails; with what it printed.
         """
-        dtypes = [spec.dtype for spec in self.inputs]
-        return traced(self.backend, self.path, checked(inputs, self.inputs), dtypes, self.outputs, taps, keep)
+        assert self.artifact.path is not None
+        size = int(read_json(self.artifact.folder / ROOM, "size of the tracer's buffer")["bytes"])
+        run = logged_run(self.artifact.path, arrays, size, dtypes=[spec.dtype for spec in self.artifact.inputs])
+        for name, (instruction, place) in places.items() if run.logged else ():  # of what is damaged nothing is shown
+            add(name, run.logged[instruction][place])
+        return run.outputs
 
 
 @dataclass(frozen=True)
@@ -133,8 +125,7 @@ class Executorch(FileBackend):
     def available(self) -> str | None:
         """Return None if the exporter and the delegate's partitioner can be imported, else the reason why not."""
         own = () if self._delegate is None else (f"executorch.backends.{self._delegate.module}",)
-        with root_level_kept():
-            return import_failure("ExecuTorch", "executorch", "executorch.exir", "executorch.runtime", *own)
+        return import_failure("ExecuTorch", "executorch", "executorch.exir", "executorch.runtime", *own)
 
     def executes(self) -> str | None:
         """Return None if the runtime in this wheel has the delegate, else the sentence that says so."""
@@ -179,15 +170,12 @@ class Executorch(FileBackend):
             write_json(path.with_name(ROOM), {"bytes": room(program)})
         return places(program, exported)
 
-    def load(self, artifact: Artifact | Failure) -> ExecutorchProgram:
-        """Load the program and its one method: see `base.Backend.load`."""
-        artifact, path = self.loadable(artifact)
-        with quietly():
-            from executorch.runtime import Runtime
+    def opened(self, artifact: Artifact, path: Path) -> ExecutorchProgram:
+        """Load the program and its one method."""
+        from executorch.runtime import Runtime
 
-            program = Runtime.get().load_program(str(path))
-            method = program.load_method("forward")
-        return ExecutorchProgram(program, method, artifact.inputs, artifact.outputs, path, self.name)
+        program = Runtime.get().load_program(str(path))
+        return ExecutorchProgram(artifact, program, program.load_method("forward"))
 
     @property
     def _delegate(self) -> Delegate | None:

@@ -140,23 +140,21 @@ def _complaints() -> Iterator[list[str]]:
     """Collect the reasons that XNNPACK's configurations write into a log."""
     words: list[str] = []
 
-    class Collecting(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            words.append(getattr(record.msg, "reason", str(record.msg)))
+    def collect(record: logging.LogRecord) -> bool:
+        words.append(getattr(record.msg, "reason", str(record.msg)))
+        return False  # so that it is not shown
 
-    log, disabled, handler = logging.getLogger(_LOG), logging.root.manager.disable, Collecting()
-    level, propagates = log.level, log.propagate
-    log.addHandler(handler)
+    log, disabled = logging.getLogger(_LOG), logging.root.manager.disable
+    level = log.level
+    log.addFilter(collect)
     log.setLevel(logging.DEBUG)
-    log.propagate = False
     logging.disable(logging.NOTSET)
     try:
         yield words
     finally:
         logging.disable(disabled)
-        log.removeHandler(handler)
+        log.removeFilter(collect)
         log.setLevel(level)
-        log.propagate = propagates
 
 
 def _coreml(partitioner: Any, program: Any, node: Any) -> str:

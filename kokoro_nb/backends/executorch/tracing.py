@@ -16,15 +16,11 @@ from kokoro_nb.backends.called_operators import is_element
 from kokoro_nb.backends.executorch.executorch_private import of_executorch
 from kokoro_nb.backends.executorch.tracer import AGAIN, EVENTS, INPUTS, OUTPUTS, TENSORS
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.taps import laid, read_taps
 from kokoro_nb.errors import InputError
 from kokoro_nb.run_apart import SAFELY, run_apart
-from kokoro_nb.storage import read_json
 from kokoro_nb.torch_private import schema
-from kokoro_nb.traces.trace import Keep, Taps, Trace
 
 ROOM = "tracing.json"
-HOW = "ExecuTorch's event tracer, outside delegates"
 _TRACER = Path(__file__).with_name("tracer.py")
 DTYPES = {
     "BYTE": "uint8",
@@ -37,33 +33,6 @@ DTYPES = {
     "DOUBLE": "float64",
     "BOOL": "bool",
 }
-
-
-def traced(
-    backend: str,
-    program: Path,
-    inputs: Mapping[str, np.ndarray],
-    dtypes: Sequence[str],
-    outputs: Sequence[str],
-    taps: Taps,
-    keep: Keep,
-) -> Trace:
-    """Run the file `program` once in a process of its own, with the event tracer on; inputs are of these dtypes.
-
-    Raises
-    ------
-    RuntimeError
-        If the process fails; with what it printed.
-    """
-    known = read_taps(program.parent)
-    recorder, wanted = known.recorder(taps, keep), known.wanted(taps)
-    size = int(read_json(program.with_name(ROOM), "size of the tracer's buffer")["bytes"])
-    run = logged_run(program, inputs, size, dtypes=dtypes)
-    results, logged = dict(zip(outputs, run.outputs, strict=True)), run.logged
-    shapes = {operator.name: operator.shape for operator in known.operators}
-    for name, (instruction, place) in wanted.items() if logged else ():  # of what is damaged nothing is shown
-        recorder.add(name, laid(logged[instruction][place], shapes[name]))
-    return recorder.trace(backend, inputs, results, HOW)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,27 +1,101 @@
 """A MIL program executed operator by operator."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from kokoro_nb.backends.mil.execution_plan import (
-    ExecutionPlan,
-    PlannedOperation,
-    declared_dtype,
-    fits,
-    is_list,
-    shown,
-    torch_dtype,
-)
+from kokoro_nb.backends.coreml.coreml_private import mil_types
+from kokoro_nb.backends.mil.operators import OPERATORS
 from kokoro_nb.backends.mil.operators.registry import OperatorSite, StateContent
 from kokoro_nb.backends.mil.rounding import FLOAT32, Arithmetic
+from kokoro_nb.backends.signature import require_names
 from kokoro_nb.errors import InputError, noted
 
 Observer = Callable[[str, str, Mapping[str, Any], Mapping[str, Any]], None]
 UNSEEDED = -1
+
+
+def torch_dtype(primitive: Any) -> torch.dtype:
+    """Return torch's dtype for a primitive type of MIL; integers of fewer than 8 bits are stored in 8."""
+    return getattr(torch, np.dtype(mil_types().nptype_from_builtin(primitive)).name)
+
+
+def declared_dtype(variable: Any) -> torch.dtype | None:
+    """Return the dtype that a program declares of a variable; None of a list, a state or a text."""
+    types, kind = mil_types(), variable.sym_type
+    if types.is_tensor(kind):
+        kind = kind.get_primitive()
+    return None if kind == types.str or types.is_list(kind) or types.is_state(kind) else torch_dtype(kind)
+
+
+def fits(shape: tuple[int, ...], declared: tuple[Any, ...]) -> bool:
+    """Return whether a shape is the declared one; a symbol there stands for any size.
+
+    >>> fits((2, 3), (2, 3)), fits((2, 3), (2, 4)), fits((1,), ())
+    (True, False, False)
+    """
+    return len(shape) == len(declared) and all(
+        not isinstance(size, int | np.integer | float) or size == have
+        for have, size in zip(shape, declared, strict=True)
+    )
+
+
+def constant(variable: Any) -> Any:
+    """Return the value of a constant: a tensor that shares its memory, a text, or a list of these."""
+    value = variable.val
+    if isinstance(value, str):
+        return value
+    array = np.asarray(value)
+    if array.dtype.kind in "US":
+        return array.tolist()
+    array = array.view(np.dtype(array.dtype.str))  # without coremltools' mark of fewer than 8 bits
+    return torch.from_numpy(array if array.flags.writeable else array.copy())
+
+
+def shown(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values for somebody to look at: tensors, and the content of states, as read-only arrays."""
+    return {name: _array(value) for name, value in values.items()}
+
+
+def _array(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_array(one) for one in value]
+    value = value.content if isinstance(value, StateContent) else value
+    if not isinstance(value, Tensor):
+        return value
+    array = value.numpy().view()
+    array.flags.writeable = False
+    return array
+
+
+@dataclass(frozen=True)
+class PlannedOperation:
+    """One operation.
+
+    Attributes
+    ----------
+    operation : coremltools.converters.mil.mil.Operation
+        The operation.
+    implementation : callable
+        What executes it.
+    inputs : dict
+        Its variables, or lists of them, by MIL's names.
+    dtypes : tuple of torch.dtype or None
+        What the program declares of each output.
+    done_with : tuple
+        Variables that nothing reads after it.
+    """
+
+    operation: Any
+    implementation: Callable[..., Any]
+    inputs: dict[str, Any]
+    dtypes: tuple[torch.dtype | None, ...]
+    done_with: tuple[Any, ...]
 
 
 class Interpreter:
@@ -53,10 +127,10 @@ class Interpreter:
     def __init__(self, program: Any, arithmetic: Arithmetic = FLOAT32, function: str = "main"):
         self.arithmetic = arithmetic
         self._function = program.functions[function]
-        self._plan = ExecutionPlan()
-        self._plan.add(self._function)
-        self._constants = {v: arithmetic.constant(value) for v, value in self._plan.constants.items()}
-        self._planned = {one.operation: one for block in self._plan.operations.values() for one in block}
+        self._constants: dict[Any, Any] = {}
+        self._blocks: dict[Any, list[PlannedOperation]] = {}
+        self._plan(self._function)
+        self._planned = {one.operation: one for block in self._blocks.values() for one in block}
         variables = self._function.inputs
         # a state alone is neither a tensor nor a number
         self.states = tuple(name for name, variable in variables.items() if declared_dtype(variable) is None)
@@ -73,6 +147,31 @@ class Interpreter:
                 "are not Core ML's; make the noise an input of the model.",
                 stacklevel=2,
             )
+
+    def _plan(self, block: Any) -> None:
+        """Prepare the operations of a function, or of a program nested in one, in order."""
+        operations = []
+        for operation in block.operations:
+            if operation.op_type == "const":
+                self._constants[operation.outputs[0]] = self.arithmetic.constant(constant(operation.outputs[0]))
+            elif operation.op_type in OPERATORS:
+                operations.append(operation)
+                for nested in operation.blocks:
+                    self._plan(nested)
+            else:
+                what = f"The operator '{operation.name}' is of type {operation.op_type}"
+                what += ", which the reference for Core ML does not execute"
+                raise InputError(f"{what}; convert the model without it.")
+        self._blocks[block] = [
+            PlannedOperation(
+                operation,
+                OPERATORS[operation.op_type],
+                {name: value for name, value in operation.inputs.items() if not name.startswith("_")},
+                tuple(declared_dtype(output) for output in operation.outputs),
+                tuple(done),
+            )
+            for operation, done in zip(operations, _done_with(block, operations), strict=True)
+        ]
 
     def run(self, inputs: Mapping[str, np.ndarray], observe: Observer | None = None) -> dict[str, np.ndarray]:
         """Execute the function once; all states begin as zeros.
@@ -97,8 +196,10 @@ class Interpreter:
         InputError
             If the inputs are not those of the program, or an index in it is out of range.
         """
-        contents = {name: StateContent(self._content(name)) for name in self.states}
-        values = {self._function.inputs[name]: value for name, value in {**contents, **self._checked(inputs)}.items()}
+        require_names(inputs, self.inputs)
+        given = {name: StateContent(self._content(name)) for name in self.states}
+        given |= {name: self._input(name, inputs[name]) for name in self.inputs}
+        values = {self._function.inputs[name]: value for name, value in given.items()}
         with torch.no_grad():
             results = self._run(self._function, values, observe, torch.Generator().manual_seed(0))
         return {name: np.array(result.numpy()) for name, result in zip(self.outputs, results, strict=True)}
@@ -146,7 +247,7 @@ class Interpreter:
             values.update(zip(inner.inputs, arguments, strict=True))
             return self._run(inner, values, observe, generator)
 
-        for planned in self._plan.operations[block]:
+        for planned in self._blocks[block]:
             operation = planned.operation
             stored = {name: self._value(variable, values) for name, variable in planned.inputs.items()}
             site = OperatorSite(
@@ -185,7 +286,9 @@ class Interpreter:
     def _stored(self, planned: PlannedOperation, results: Any) -> list[Any]:
         """Return an operator's results as they are stored, each of the dtype and shape that the program declares."""
         variables = planned.operation.outputs
-        one = len(variables) == 1 and (is_list(variables[0]) or not isinstance(results, list | tuple))
+        one = len(variables) == 1 and (
+            mil_types().is_list(variables[0].sym_type) or not isinstance(results, list | tuple)
+        )
         stored = []
         for variable, dtype, result in zip(variables, planned.dtypes, [results] if one else results, strict=True):
             if dtype is not None:
@@ -195,18 +298,8 @@ class Interpreter:
             stored.append(result)
         return stored
 
-    def _checked(self, inputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
-        """Return the inputs as tensors of their own, as they are stored."""
-        for name in inputs:
-            if name not in self.inputs:
-                takes = ", ".join(self.inputs) or "nothing"
-                raise InputError(f"There is no input '{name}'; the program takes {takes}.")
-        for name in self.inputs:
-            if name not in inputs:
-                raise InputError(f"Input '{name}' is missing; the program takes {', '.join(self.inputs)}.")
-        return {name: self._input(name, inputs[name]) for name in self.inputs}
-
     def _input(self, name: str, array: np.ndarray) -> Any:
+        """Return an input as a tensor of its own, as it is stored."""
         variable = self._function.inputs[name]
         tensor, declared = torch.tensor(array), declared_dtype(variable)
         assert declared is not None
@@ -234,3 +327,25 @@ def _generator(inputs: Mapping[str, Any], unseeded: Any) -> Any:
         return None
     seed = int(inputs["seed"])
     return unseeded if seed == UNSEEDED else torch.Generator().manual_seed(seed)
+
+
+def _done_with(block: Any, operations: list[Any]) -> list[list[Any]]:
+    """Return, for each operation, the variables that are made in the program and read no more after it."""
+    last: dict[Any, int] = {}
+    for number, operation in enumerate(operations):
+        last |= dict.fromkeys([*operation.outputs, *_read(operation)], number)
+    made = {output for operation in operations for output in operation.outputs}
+    done: list[list[Any]] = [[] for _ in operations]
+    for variable in made - set(block.outputs):
+        done[last[variable]].append(variable)
+    return done
+
+
+def _read(operation: Any) -> Iterator[Any]:
+    """Return the variables that an operation reads, and the programs nested in it."""
+    for value in operation.inputs.values():
+        yield from value if isinstance(value, list | tuple) else [value]
+    for nested in operation.blocks:
+        yield from nested.outputs
+        for inner in nested.operations:
+            yield from _read(inner)

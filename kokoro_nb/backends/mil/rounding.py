@@ -1,10 +1,10 @@
 """What a MIL program's numbers are computed and stored in: what is rounded to float16, and where."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-if TYPE_CHECKING:
-    from torch import Tensor, dtype
+import torch
+from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -43,25 +43,19 @@ class Arithmetic:
 
     def entering(self, value: Any) -> Any:
         """Return an argument as the operator gets it; what is no float tensor is passed on."""
-        import torch
-
         if self.name == "float32" and isinstance(value, torch.Tensor) and value.dtype == torch.float16:
             return value.float()
         return value
 
     def constant(self, value: Any) -> Any:
         """Return a constant as it is stored; what is no tensor is passed on."""
-        import torch
-
         return self.stored(value, value.dtype) if isinstance(value, torch.Tensor) else value
 
-    def admits(self, value: "Tensor", declared: "dtype") -> bool:
+    def admits(self, value: Tensor, declared: torch.dtype) -> bool:
         """Return whether an input may stand for the dtype `declared`.
 
         A float or a truth value must be of that dtype, with ``float64`` a float of any; an integer must be in range.
         """
-        import torch
-
         if value.dtype == declared:
             return True
         if declared.is_floating_point:
@@ -71,13 +65,11 @@ class Arithmetic:
         bounds = torch.iinfo(declared)
         return not value.numel() or bounds.min <= int(value.min()) <= int(value.max()) <= bounds.max
 
-    def stored_dtype(self, declared: "dtype") -> "dtype":
+    def stored_dtype(self, declared: torch.dtype) -> torch.dtype:
         """Return the dtype in which a value is stored that the file declares as `declared`."""
-        import torch
-
         return torch.float64 if self.name == "float64" and declared.is_floating_point else declared
 
-    def stored(self, value: "Tensor", declared: "dtype") -> "Tensor":
+    def stored(self, value: Tensor, declared: torch.dtype) -> Tensor:
         """Return a result, an input or a constant as it is stored, where the file declares the dtype `declared`.
 
         Raises
@@ -85,8 +77,6 @@ class Arithmetic:
         TypeError
             If a float would become an integer or the other way round: then an operator is implemented wrongly.
         """
-        import torch
-
         if value.is_floating_point() != declared.is_floating_point or (value.dtype == torch.bool) != (
             declared == torch.bool
         ):

@@ -10,40 +10,33 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from kokoro_nb.backends.artefacts import FileBackend
-from kokoro_nb.backends.base import Artifact, Failure, on_rung, quietly
+from kokoro_nb.backends.artefacts import FileBackend, FileProgram, NamedArrays
+from kokoro_nb.backends.base import Artifact, on_rung, quietly
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.onnx import OnnxRuntime
-from kokoro_nb.backends.qnn.process import Worker
-from kokoro_nb.backends.qnn.target import chip_options, compile_checked
-from kokoro_nb.backends.signature import Arrays, TensorSpec, checked
-from kokoro_nb.backends.taps import UntracedProgram
+from kokoro_nb.backends.qnn.process import Worker, chip_options, compile_checked
 
 _ONNX = OnnxRuntime("onnxruntime")
 
 
 @dataclass(frozen=True)
-class QnnProgram(UntracedProgram):
+class QnnProgram(FileProgram):
     """A context loaded by the provider, in a process of its own that lives as long as this object."""
 
     worker: Worker
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[str, ...]
-    path: Path
-    backend: str
 
-    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
-        """Run once: see `base.Program.run`.
+    def computed(self, arrays: NamedArrays) -> list[np.ndarray]:
+        """Return the outputs: see `FileProgram`.
 
         Raises
         ------
         QnnError
             If the provider refuses, or the process dies of it; load the artefact again then.
         """
-        feeds = checked(inputs, self.inputs)
-        wanted = [name if name not in feeds else f"{name}_out" for name in self.outputs]  # as the ONNX file has them
-        results = self.worker.ask("run", feeds=feeds, outputs=wanted)
-        return dict(zip(self.outputs, results, strict=True))
+        # as the ONNX file has them
+        wanted = [name if name not in arrays else f"{name}_out" for name in self.artifact.outputs]
+        results: list[np.ndarray] = self.worker.ask("run", feeds=arrays, outputs=wanted)
+        return results
 
 
 @dataclass(frozen=True)
@@ -119,9 +112,8 @@ class Qnn(FileBackend):
             with on_rung("serialised", seconds), quietly():
                 compile_checked(model, path, self.options()["provider"])
 
-    def load(self, artifact: Artifact | Failure) -> QnnProgram:
+    def opened(self, artifact: Artifact, path: Path) -> QnnProgram:
         """Have the provider load the context."""
-        artifact, path = self.loadable(artifact)
         worker = Worker()
         worker.ask("open", model=str(path), options=self.options()["provider"], config={})
-        return QnnProgram(worker, artifact.inputs, artifact.outputs, path, self.name)
+        return QnnProgram(artifact, worker)

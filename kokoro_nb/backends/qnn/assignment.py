@@ -15,9 +15,8 @@ from kokoro_nb.backends.base import Failure, RungError, on_rung, quietly
 from kokoro_nb.backends.exported import Exported, snapshot
 from kokoro_nb.backends.onnx import OnnxRuntime
 from kokoro_nb.backends.qnn import Qnn
-from kokoro_nb.backends.qnn.process import Validation, Worker, complaints, validations
+from kokoro_nb.backends.qnn.process import Validation, Worker, compile_onnx, complaints, validations
 from kokoro_nb.backends.qnn.qnn_worker import PROVIDER
-from kokoro_nb.backends.qnn.target import compile_onnx
 from kokoro_nb.backends.signature import Arrays, call_arguments, example_inputs
 from kokoro_nb.errors import InputError
 

@@ -1,62 +1,101 @@
-"""TVM: ``from_exported_program`` and ``tvm.compile``, linked into a library, run on the Relax virtual machine."""
+"""TVM: ``from_exported_program`` and ``tvm.compile``, linked into a library, run on the Relax virtual machine.
+
+TVM's own importer is watched and never replaced.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from kokoro_nb.backends.artefacts import FileBackend
-from kokoro_nb.backends.base import Artifact, Failure, import_failure, on_rung, quietly
+from kokoro_nb.backends.artefacts import Add, FileBackend, FileProgram, NamedArrays
+from kokoro_nb.backends.base import Artifact, import_failure, on_rung, quietly
+from kokoro_nb.backends.called_operators import calling_module
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.signature import BFLOAT16, Arrays, TensorSpec, as_tensor, checked
-from kokoro_nb.backends.taps import TapMap, laid, read_taps
-from kokoro_nb.backends.tvm.importer import relax_module
-from kokoro_nb.traces.trace import Keep, Taps, Trace
+from kokoro_nb.backends.signature import BFLOAT16, as_tensor
+from kokoro_nb.errors import InputError, noted, undocumented
+from kokoro_nb.traces.trace import Keep
 
+SEEN_IN = {"apache-tvm": ("0.27", "0.27")}  # the importer's table of converters, which is not documented
+_TRANSLATOR = "tvm.relax.frontend.torch.exported_program_translator"
+Observer = Callable[[Any, Any, Any], Any]
 Place = tuple[int, str, int]  # number of the call, the function, and which argument from the end
 MAIN = "main"
 _OWN = "kokoro_nb_"
 
 
 @dataclass(frozen=True)
-class TvmProgram:
-    """A virtual machine that runs the function ``main``, with our own names of inputs and outputs."""
+class TvmProgram(FileProgram):
+    """A virtual machine that runs the function ``main``; of a build with joined functions nothing else is seen."""
 
-    name: str  # of the backend
     machine: Any  # tvm.relax.VirtualMachine
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[str, ...]
-    taps: Callable[[], TapMap]  # gives the call of the machine that computes each operator
 
-    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
-        """Run once: see `base.Program.run`."""
-        given = zip(self.inputs, checked(inputs, self.inputs).values(), strict=True)
-        tensors = [_tensor(array, spec.dtype) for spec, array in given]
-        with quietly():
-            results = self.machine[MAIN](*tensors)
-        return {name: _array(result) for name, result in zip(self.outputs, results, strict=True)}
+    how: ClassVar[str] = "calls of the virtual machine"
 
-    def trace(self, inputs: Arrays, taps: Taps = "all", keep: Keep = "stats") -> Trace:
-        """Run once, and look at what each call fills as soon as it has: see `base.Program.trace`.
+    def computed(self, arrays: NamedArrays) -> list[np.ndarray]:
+        """Return the outputs: see `FileProgram`."""
+        tensors = [_tensor(arrays[spec.name], spec.dtype) for spec in self.artifact.inputs]
+        return [_array(result) for result in self.machine[MAIN](*tensors)]
 
-        Of a build with joined functions nothing is seen.
-        """
-        arrays, known = checked(inputs, self.inputs), self.taps()
-        recorder = known.recorder(taps, keep)
-        shapes = {operator.name: operator.shape for operator in known.operators}
-
-        def add(name: str, value: np.ndarray) -> None:
-            recorder.add(name, laid(value, shapes[name]))
-
-        self.machine.set_instrument(instrument(known.wanted(taps), add))
+    def captured(self, arrays: NamedArrays, places: Mapping[str, Any], add: Add, keep: Keep) -> list[np.ndarray]:
+        """Look at what each call fills as soon as it has: see `FileProgram`."""
+        self.machine.set_instrument(instrument(places, add))
         try:
-            outputs = self.run(arrays)
+            return self.computed(arrays)
         finally:
             self.machine.set_instrument(lambda *_: None)  # TVM has no way to take one off
-        return recorder.trace(self.name, arrays, outputs, "calls of the virtual machine")
+
+
+def relax_module(program: Any, observer: Observer | None = None) -> Any:
+    """Return the Relax module that ``tvm.relax.frontend.torch.from_exported_program`` makes of a program.
+
+    Parameters
+    ----------
+    program : torch.export.ExportedProgram
+        The program, as it was exported.
+    observer : callable, optional
+        Called with each node of the decomposed graph, the Relax expression that TVM made of it and TVM's block
+        builder, in the order of computation. It returns that expression, which may have been given a name.
+
+    Returns
+    -------
+    tvm.IRModule
+        One function, ``main``, of the program's inputs in order; the weights are constants in it.
+
+    Raises
+    ------
+    Exception
+        Whatever TVM raises, with a note that says at which node.
+    """
+    from tvm.relax.frontend.torch import from_exported_program
+
+    return from_exported_program(program, custom_convert_map=_watched(observer))
+
+
+def _watched(observer: Observer | None) -> dict[str, Callable[..., Any]]:
+    """Return the table of all converters of TVM's, each of which does what it does and is looked at."""
+    try:
+        importer_of = undocumented(_TRANSLATOR, "ExportedProgramImporter", "No operator of TVM's is shown", SEEN_IN)
+    except InputError:
+        return {}
+    own: dict[Any, dict[str, Callable[..., Any]]] = {}  # importer -> its converters
+
+    def watched(name: str) -> Callable[..., Any]:
+        def convert(node: Any, importer: Any = None) -> Any:  # None in a branch of `torch.cond`
+            if importer is not None and importer not in own:
+                own[importer] = importer.create_convert_map()
+            try:
+                value = own[importer or next(reversed(own))][name](node)
+            except Exception as error:
+                noted(error, f"at '{node.name}' ({name}) in {calling_module(node) or 'the module'}")
+                raise
+            return value if observer is None or importer is None else observer(node, value, importer.block_builder)
+
+        return convert
+
+    return {name: watched(name) for name in importer_of().convert_map}
 
 
 class Calls:
@@ -70,7 +109,7 @@ class Calls:
         self._filled: dict[str, Place | None] = {}
 
     def observe(self, node: Any, value: Any, builder: Any) -> Any:
-        """Name what a node of the decomposed program became: see `importer.relax_module`."""
+        """Name what a node of the decomposed program became: see `relax_module`."""
         from tvm import relax
 
         if not isinstance(value, relax.Var) or not isinstance(value.ty, relax.TensorType):
@@ -230,15 +269,11 @@ class Tvm(FileBackend):
             built.export_library(str(path))
         return calls.places(exported) if calls else None
 
-    def load(self, artifact: Artifact | Failure) -> TvmProgram:
+    def opened(self, artifact: Artifact, path: Path) -> TvmProgram:
         """Load the library into a virtual machine."""
-        artifact, path = self.loadable(artifact)
-        with quietly():
-            import tvm
+        import tvm
 
-            library = tvm.runtime.load_module(str(path))
-            machine = tvm.relax.VirtualMachine(library, tvm.cpu())
-        return TvmProgram(self.name, machine, artifact.inputs, artifact.outputs, partial(read_taps, artifact.folder))
+        return TvmProgram(artifact, tvm.relax.VirtualMachine(tvm.runtime.load_module(str(path)), tvm.cpu()))
 
     def compiled(self, exported: Exported, calls: Calls | None) -> Any:
         """Return TVM's executable of a program; of a build without joined functions `calls` notes where results are."""

@@ -16,8 +16,7 @@ import torch
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.coreml.coreml_private import read_program
 from kokoro_nb.backends.mil import SavedProgram, load_program
-from kokoro_nb.backends.mil.execution_plan import declared_dtype
-from kokoro_nb.backends.mil.interpreter import Interpreter
+from kokoro_nb.backends.mil.interpreter import Interpreter, declared_dtype
 from kokoro_nb.backends.mil.rounding import FLOAT32, FLOAT64
 from kokoro_nb.backends.signature import TensorSpec, dtype_name
 from kokoro_nb.errors import InputError
@@ -228,4 +227,4 @@ def _in_one_file(path: Path) -> SavedProgram:
         program = read_program(spec, str(path.parent)) if kind == "mlProgram" else None
     if program is None:
         raise InputError(f"{path} holds a Core ML model of kind {kind or 'none'}, not an ML program.")
-    return SavedProgram(path, spec, program)
+    return SavedProgram(spec, program)

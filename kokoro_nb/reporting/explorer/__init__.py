@@ -118,7 +118,8 @@ class Entry:
 
     def cell(self, head: str) -> Any:
         """Return what stands in a column of the table; None or ``""`` of what is not known."""
-        return reduce(lambda found, name: getattr(found, name, None), COLUMNS[head][0].split("."), self)
+        found: Any = self
+        return reduce(lambda one, name: getattr(one, name, None), COLUMNS[head][0].split("."), found)
 
 
 @dataclass(frozen=True, eq=False)

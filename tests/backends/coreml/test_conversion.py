@@ -10,11 +10,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from kokoro_nb.backends import BACKENDS, backend
+from kokoro_nb.backends.artefacts import read_taps
 from kokoro_nb.backends.coreml import CoreMlProgram
 from kokoro_nb.backends.coreml.conversion import MixedPrecision, interface
 from kokoro_nb.backends.exported import export_program
-from kokoro_nb.backends.mil.reference import CoreMlReference
-from kokoro_nb.backends.taps import read_taps
+from kokoro_nb.backends.mil import CoreMlReference
 from kokoro_nb.errors import InputError
 from kokoro_nb.faults import Fault, plant
 from tests.backends.small import Of, taking

@@ -1,6 +1,6 @@
 import pytest
 
-from kokoro_nb.backends.tvm.schedule.scheduled_tvm import TvmScheduled
+from kokoro_nb.backends.tvm.schedule import TvmScheduled
 from tests.backends.small import present
 
 

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from kokoro_nb.backends.exported import export_program
-from kokoro_nb.backends.tvm.importer import relax_module
+from kokoro_nb.backends.tvm import relax_module
 from kokoro_nb.backends.tvm.schedule import scheduled, scheduled_alone
 from kokoro_nb.backends.tvm.schedule.operators import legalisations
 from tests.backends.small import Of, taking

@@ -6,9 +6,8 @@ import torch
 from torch import nn
 
 from kokoro_nb.backends.exported import export_program
-from kokoro_nb.backends.tvm import Tvm
-from kokoro_nb.backends.tvm.importer import relax_module
-from kokoro_nb.backends.tvm.schedule.scheduled_tvm import TvmScheduled
+from kokoro_nb.backends.tvm import Tvm, relax_module
+from kokoro_nb.backends.tvm.schedule import TvmScheduled
 from kokoro_nb.benchmarks.interleaved import cores
 from kokoro_nb.run_apart import run_apart
 from tests.backends.small import Layers, Of
@@ -63,7 +62,7 @@ import torch
 
 from kokoro_nb.backends.base import Artifact
 from kokoro_nb.backends.signature import TensorSpec
-from kokoro_nb.backends.tvm.schedule.scheduled_tvm import TvmScheduled
+from kokoro_nb.backends.tvm.schedule import TvmScheduled
 
 torch.set_num_threads(int(sys.argv[2]))
 made = Artifact("tvm-scheduled", Path(sys.argv[1]), (TensorSpec("input", (4, 6), "float32"),), ("output",))

@@ -101,22 +101,17 @@ def _windows(x: Tensor, kernel: list[int], strides: list[int]) -> tuple[Tensor, 
     return x, axes
 
 
-def _overhangs(x: Tensor, pads: Pads, kernel: list[int], strides: list[int], ceil_mode: bool) -> Pads:
-    """Return what the last window needs behind the padding where the size of the output is rounded up."""
-    extra = []
+def _both_pads(
+    x: Tensor, kernel: list[int], strides: list[int], pad_type: str, ceil_mode: bool, pad: list[int] | None
+) -> tuple[Pads, Pads]:
+    """Return the padding, and what the last window needs behind it where the size of the output is rounded up."""
+    pads, extra = paddings(pad_type, pad, x.shape[2:], kernel, strides), []
     for size, (before, after), k, s in zip(x.shape[2:], pads, kernel, strides, strict=True):
         steps = -(-(size + before + after - k) // s) if ceil_mode else (size + before + after - k) // s
         if ceil_mode and steps * s >= size + before and before + after > 0:
             steps -= 1  # a window that lies in the padding alone does not count
         extra.append((0, max(0, steps * s + k - size - before - after)))
-    return extra
-
-
-def _both_pads(
-    x: Tensor, kernel: list[int], strides: list[int], pad_type: str, ceil_mode: bool, pad: list[int] | None
-) -> tuple[Pads, Pads]:
-    pads = paddings(pad_type, pad, x.shape[2:], kernel, strides)
-    return pads, _overhangs(x, pads, kernel, strides, ceil_mode)
+    return pads, extra
 
 
 @operator("max_pool")

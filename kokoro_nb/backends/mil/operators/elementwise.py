@@ -1,61 +1,37 @@
-"""Operators that compute each element from the elements at its place."""
+"""Operators that compute each element from those at its place, multiply matrices, quantise, or decompress weights."""
 
 import math
 from collections.abc import Callable
+from inspect import signature
 
 import torch
 from torch import Tensor
 
+from kokoro_nb.backends.coreml.coreml_private import decompression
 from kokoro_nb.backends.mil import accumulation
 from kokoro_nb.backends.mil.operators.registry import OperatorSite, ints, operator, table
 from kokoro_nb.errors import InputError
 
+SAME = (  # what torch calls by the same names
+    *("add", "sub", "mul", "maximum", "minimum", "pow", "square", "sqrt", "exp", "erf"),
+    *("abs", "ceil", "floor", "round", "not_equal", "less", "less_equal", "greater", "greater_equal"),
+    *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "atanh"),
+    *("logical_and", "logical_or", "logical_xor", "logical_not"),
+)
+table({name: getattr(torch, name) for name in SAME})
 table(
     {
-        "add": torch.add,
-        "sub": torch.sub,
-        "mul": torch.mul,
-        "maximum": torch.maximum,
-        "minimum": torch.minimum,
-        "pow": torch.pow,
         "floor_div": torch.floor_divide,
         "mod": torch.remainder,
         "equal": torch.eq,
-        "not_equal": torch.ne,
-        "less": torch.lt,
-        "less_equal": torch.le,
-        "greater": torch.gt,
-        "greater_equal": torch.ge,
-        "logical_and": torch.logical_and,
-        "logical_or": torch.logical_or,
-        "logical_xor": torch.logical_xor,
-        "logical_not": torch.logical_not,
         "select": lambda cond, a, b: torch.where(cond, a, b),
-        "abs": torch.abs,
-        "acos": torch.acos,
-        "asin": torch.asin,
-        "atan": torch.atan,
-        "atanh": torch.atanh,
-        "ceil": torch.ceil,
-        "cos": torch.cos,
-        "cosh": torch.cosh,
-        "erf": torch.erf,
-        "exp": torch.exp,
         # an integer power must not be negative
         "exp2": lambda x: torch.exp2(x) if x.is_floating_point() else torch.pow(torch.full_like(x, 2), x),
-        "floor": torch.floor,
         "identity": lambda x: x,
         "inverse": lambda x, epsilon: 1 / (x + epsilon),
         "log": lambda x, epsilon: torch.log(x + epsilon),
-        "round": torch.round,
         "rsqrt": lambda x, epsilon: 1 / torch.sqrt(x + epsilon),
         "sign": lambda x: torch.where(x != x, x, torch.sign(x)),  # NaN for NaN, where torch's gives 0
-        "sin": torch.sin,
-        "sinh": torch.sinh,
-        "sqrt": torch.sqrt,
-        "square": torch.square,
-        "tan": torch.tan,
-        "tanh": torch.tanh,
         # torch's numbers, from the seed that the file gives, and so not those that Core ML draws from it
         "random_uniform": lambda site, shape, low, high: low + (high - low) * _drawn(torch.rand, site, shape, low),
         "random_normal": lambda site, shape, mean, stddev: mean + stddev * _drawn(torch.randn, site, shape, mean),
@@ -146,8 +122,11 @@ def gelu(x: Tensor, mode: str) -> Tensor:
     return 0.5 * x * (1 + torch.erf(x / math.sqrt(2)))
 
 
-def _per_channel(parameter: Tensor, x: Tensor) -> Tensor:
-    return parameter.reshape(-1, *[1] * (x.ndim - 2))
+def _along(parameter: Tensor, x: Tensor, axis: int | None = 1) -> Tensor:
+    """Return a scalar as it is, and a vector with its elements along `axis` of `x`: by channel, if not told."""
+    if not parameter.ndim or axis is None:
+        return parameter
+    return parameter.reshape(-1, *[1] * (x.ndim - 1 - axis % x.ndim))
 
 
 table(
@@ -157,12 +136,12 @@ table(
         "relu": positive,
         "relu6": lambda x: torch.clamp(x, 0, 6),
         "leaky_relu": lambda x, alpha: torch.where(x < 0, x * alpha, x),
-        "prelu": lambda x, alpha: torch.where(x < 0, x * _per_channel(alpha, x), x),
+        "prelu": lambda x, alpha: torch.where(x < 0, x * _along(alpha, x), x),
         "thresholded_relu": lambda x, alpha: torch.where(x < alpha, torch.zeros_like(x), x),
         "elu": lambda x, alpha: torch.where(x < 0, alpha * (torch.exp(x) - 1), x),
         "linear_activation": lambda x, alpha, beta: alpha * x + beta,
         "sigmoid_hard": lambda x, alpha, beta: torch.clamp(alpha * x + beta, 0, 1),
-        "softplus_parametric": lambda x, alpha, beta: _per_channel(alpha, x) * softplus(x * _per_channel(beta, x)),
+        "softplus_parametric": lambda x, alpha, beta: _along(alpha, x) * softplus(x * _along(beta, x)),
         "softsign": lambda x: x / (1 + torch.abs(x)),
     }
 )
@@ -209,3 +188,46 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     elif attn_mask is not None:
         scores = scores + attn_mask.to(scores.dtype)
     return accumulation.matmul(softmax(scores, -1), value)
+
+
+@operator("quantize")
+def quantize(
+    site: OperatorSite, input: Tensor, scale: Tensor, zero_point: Tensor | None = None, axis: int | None = None
+) -> Tensor:
+    """Return round(input / scale) + zero point, clamped to the range of the integers."""
+    (declared,) = site.dtypes
+    assert declared is not None
+    steps = torch.round(input / _along(scale, input, axis))
+    if zero_point is not None:
+        steps = steps + _along(zero_point.to(steps.dtype), input, axis)
+    bounds = torch.iinfo(declared)
+    return steps.clamp(bounds.min, bounds.max).to(declared)
+
+
+@operator("dequantize")
+def dequantize(input: Tensor, scale: Tensor, zero_point: Tensor | None = None, axis: int | None = None) -> Tensor:
+    """Return scale (input - zero point), both by place along an axis or one for all."""
+    x, factor = input.to(scale.dtype), _along(scale, input, axis)
+    return x * factor if zero_point is None else (x - _along(zero_point.to(scale.dtype), x, axis)) * factor
+
+
+@operator(
+    *("constexpr_blockwise_shift_scale", "constexpr_sparse_blockwise_shift_scale", "constexpr_sparse_to_dense"),
+    *("constexpr_lut_to_dense", "constexpr_lut_to_sparse"),
+)
+def decompressed(site: OperatorSite, **inputs: Tensor) -> Tensor | tuple[Tensor, ...]:
+    """Return what coremltools makes of a compressed weight, in the precision of its table or of its scale."""
+    function = decompression(site.type, site.opset)
+    given = {name: inputs[name].numpy() if name in inputs else None for name in signature(function).parameters}
+    found = function(**given)
+    return tuple(map(torch.from_numpy, found)) if isinstance(found, tuple) else torch.from_numpy(found)
+
+
+table(
+    {
+        "constexpr_cast": lambda source_val: source_val.float(),  # a float16 weight, to be stored as float32
+        "constexpr_affine_dequantize": lambda quantized_data, zero_point, scale, axis: dequantize(
+            quantized_data, scale, zero_point, int(axis)
+        ),
+    }
+)
