@@ -54,9 +54,7 @@ class EagerProgram:
 
         tensors = signature.as_tensors(signature.checked(inputs, self.inputs, self.double), self.inputs)
         if self.double:
-            tensors = {
-                name: tensor.double() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()
-            }
+            tensors = {name: one.double() if one.is_floating_point() else one for name, one in tensors.items()}
         args, kwargs = signature.call_arguments(self.module, tensors)
         with torch.no_grad(), with_patches(self.patches), default_dtype(self.double):
             outputs = signature.named_outputs(self.module(*args, **kwargs), self.declared)
@@ -110,8 +108,7 @@ class Eager:
             return replace(module, backend=self.name)
         source = module if isinstance(module, Exported) else None
         if source is not None:
-            patches, expected = source.patches, source.inputs
-            module = source.module
+            module, patches, expected = source.module, source.patches, source.inputs
             arrays = signature.checked(inputs, expected)
         else:
             patches = active_patches()

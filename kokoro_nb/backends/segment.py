@@ -201,7 +201,7 @@ def assembled(
         Name of an input of `fed` -> the order of its axes.
     """
     import torch
-    from torch.export.graph_signature import InputKind, InputSpec, OutputKind, OutputSpec, TensorArgument
+    from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
 
     whole = exported.specification.program
     graph, copies = torch.fx.Graph(), {}
@@ -214,8 +214,7 @@ def assembled(
             copies[node] = graph.node_copy(node)
             named[copies[node].name] = own.get(node.name, node.name)  # a copy of `input`, a builtin, is `input_1`
             inputs.append(InputSpec(spec.kind, TensorArgument(copies[node].name), spec.target, spec.persistent))
-    turned = {}
-    open_ends = []
+    turned, open_ends = {}, []
     for node in (node for node in whole.graph.nodes if node in fed):
         placeholder, order = _input(graph, node, fed[node])
         turned[placeholder.name] = order
@@ -228,23 +227,18 @@ def assembled(
             copies[node] = graph.node_copy(node, copies.__getitem__)
     leaves = tuple(copies[node] for node in outputs.values())
     graph.output(leaves).meta["val"] = tuple(leaf.meta["val"] for leaf in leaves)
-    results = [OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(leaf.name), None) for leaf in leaves]
-    return _wrapped(exported, graph, inputs, named, results, tuple(outputs)), turned
+    return _wrapped(exported, graph, inputs, named, tuple(outputs)), turned
 
 
 def _wrapped(
-    exported: Exported,
-    graph: Any,
-    inputs: list[Any],
-    named: Mapping[str, str],
-    results: list[Any],
-    outputs: tuple[str, ...],
+    exported: Exported, graph: Any, inputs: list[Any], named: Mapping[str, str], outputs: tuple[str, ...]
 ) -> Exported:
     import torch
     from torch.export.exported_program import ModuleCallEntry, ModuleCallSignature
-    from torch.export.graph_signature import ExportGraphSignature, InputKind
+    from torch.export.graph_signature import ExportGraphSignature, InputKind, OutputKind, OutputSpec, TensorArgument
 
-    whole = exported.specification.program
+    whole, (leaves,) = exported.specification.program, graph.output_node().args
+    results = [OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(leaf.name), None) for leaf in leaves]
     own = [spec for spec in inputs if spec.kind == InputKind.USER_INPUT]
     values = {node.name: node.meta["val"] for node in graph.nodes if node.op == "placeholder"}
     specs = tuple(spec_of(named.get(spec.arg.name, spec.arg.name), values[spec.arg.name]) for spec in own)

@@ -64,15 +64,10 @@ def family(name: str, kernel: Sequence[int] = ()) -> str:
     # ConvTranspose is also Conv and Transpose; MatMul is one word too
     words = {word.lower() for form in ("[A-Za-z]+", "[A-Z]?[a-z]+|[A-Z]+") for word in re.findall(form, name)}
     found = next((each for each, known in _WORDS.items() if words & {*known.split()}), OTHER)
-    return STFT if found == CONV and is_stft(kernel) else found
-
-
-def is_stft(kernel: Sequence[int]) -> bool:
-    """Return whether a convolution's kernel is that of an STFT, (bins, 1, 2 * (bins - 1)) with any ones between."""
-    if len(kernel) < 3:
-        return False
+    if found != CONV or len(kernel) < 3:
+        return found
     bins, *between, samples = kernel
-    return samples == 2 * (bins - 1) and all(size == 1 for size in between)
+    return STFT if samples == 2 * (bins - 1) and all(size == 1 for size in between) else CONV
 
 
 def shares(seconds: Mapping[str, float]) -> dict[str, float]:

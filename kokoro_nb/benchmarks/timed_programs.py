@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import cycle
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from torch import Tensor, arange
@@ -16,7 +16,7 @@ from kokoro_nb.backends.base import Artifact, Failure, Program, absence, loadabl
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.benchmarks import interleaved
-from kokoro_nb.benchmarks.interleaved import BASE, LIMIT, ROUNDS, TimedProgram
+from kokoro_nb.benchmarks.interleaved import BASE, LIMIT, ROUNDS, Made, TimedProgram
 from kokoro_nb.benchmarks.memory import eager_speaker, of_artifact, of_speaking
 from kokoro_nb.delivery.any_length import BOUNDED, HOST, takes_any_length
 from kokoro_nb.delivery.export import SECONDS, TOKENS, Delivery, delivered
@@ -34,7 +34,6 @@ TEXT = "Hello world, this is a test of the exports."
 # TVM with loops of ours, for speed, and as it is
 BACKENDS = ("onnxruntime", "executorch-xnnpack", "executorch-portable", "aot-inductor", "tvm-scheduled", "tvm")
 ONE_THREAD = "eager, 1 thread"
-Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)

@@ -260,8 +260,6 @@ def _require_room(program: Any, example: Sequence[Tensor]) -> None:
     names = set(program.graph_signature.user_inputs)
     held = [node.meta["val"].shape for node in program.graph.nodes if node.op == "placeholder" and node.name in names]
     for shape, tensor in zip(held, example, strict=True):
-        room = [*map(of_executorch("eval_upper_bound"), shape)]
-        if room != list(tensor.shape):
-            raise InputError(
-                f"Lowering narrowed an input of {list(tensor.shape)} to {room}; export it with other versions."
-            )
+        room, own = [*map(of_executorch("eval_upper_bound"), shape)], list(tensor.shape)
+        if room != own:
+            raise InputError(f"Lowering narrowed an input of {own} to {room}; export it with other versions.")

@@ -335,8 +335,6 @@ def read_table(path: Path) -> np.ndarray:
 
 
 def _widened(values: np.ndarray, room: int, axis: int = 2) -> np.ndarray:
-    """Return `values` with zeros behind them along `axis`, contiguous; themselves where nothing is missing."""
+    """Return `values` with zeros behind them along `axis`, contiguous."""
     missing = room - values.shape[axis]
-    if not missing:
-        return np.ascontiguousarray(values)
     return np.ascontiguousarray(np.pad(values, [(0, missing if at == axis else 0) for at in range(values.ndim)]))

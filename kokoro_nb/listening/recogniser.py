@@ -136,7 +136,9 @@ def _load_checkpoint(path: Path) -> Any:
     import torch
     from whisper.model import ModelDimensions, Whisper
 
-    checkpoint = read_folder(path) if path.is_dir() else _read_checkpoint(path)
+    checkpoint = read_folder(path) if path.is_dir() else _opened(path)
+    if not isinstance(checkpoint, dict) or not {"dims", "model_state_dict"} <= set(checkpoint):
+        raise InputError(f"{path} is no whisper checkpoint: it has no 'dims' and 'model_state_dict'.")
     dims, state = checkpoint["dims"], checkpoint["model_state_dict"]
     _check_dims(path, dims, state)
     model = Whisper(ModelDimensions(**dims))
@@ -147,13 +149,6 @@ def _load_checkpoint(path: Path) -> Any:
     if not all(bool(torch.isfinite(tensor).all()) for tensor in model.parameters()):
         raise InputError(f"{path} holds weights that are not finite; get the checkpoint again.")
     return model.eval()
-
-
-def _read_checkpoint(path: Path) -> dict[str, Any]:
-    checkpoint = _opened(path)
-    if not isinstance(checkpoint, dict) or not {"dims", "model_state_dict"} <= set(checkpoint):
-        raise InputError(f"{path} is no whisper checkpoint: it has no 'dims' and 'model_state_dict'.")
-    return checkpoint
 
 
 def _opened(path: Path) -> Any:

@@ -159,10 +159,9 @@ def phrases(count: int) -> tuple[str, ...]:
         If there are not so many.
     """
     known = tuple(PHRASES.read_text(encoding="utf-8").splitlines())
-    if not 1 <= count <= len(known):
-        raise InputError(
-            f"{count} phrases are requested and {PHRASES.name} has {len(known)}; request 1 to {len(known)}."
-        )
+    most = len(known)
+    if not 1 <= count <= most:
+        raise InputError(f"{count} phrases are requested and {PHRASES.name} has {most}; request 1 to {most}.")
     return known[:count]
 
 

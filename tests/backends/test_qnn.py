@@ -103,7 +103,7 @@ def test_each_node_of_the_file_has_one_place_and_none_is_lost():
     assert result.inserted == {("Transpose", "npu"): 2, ("Gemm", "cpu"): 1}
     assert sum(result.inserted.values()) + result.count("npu") + result.count("cpu") == len(placed)
     assert [result.count(place) for place in ("npu", "cpu", "removed", "unknown")] == [2, 3, 2, 2]
-    assert result.accepted == 4
+    assert result.as_dict()["accepted one by one"] == 4
     assert result.refusal == ""
 
 

@@ -2,7 +2,7 @@
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -28,12 +28,6 @@ class MixedPrecision:
 
     keep: tuple[str, ...]
 
-    @property
-    def op_selector(self) -> Callable[[Any], bool]:
-        """The predicate by which coremltools decides whether an operator computes in float16."""
-        kept = frozenset(self.keep)
-        return lambda operation: operation.outputs[0].name not in kept
-
     def as_code(self) -> str:
         """Return the same as Python to paste, for a plain `coremltools.convert` of the exported program."""
         names = "".join(f'    "{name}",\n' for name in self.keep)
@@ -53,7 +47,8 @@ def compute_precision(precision: Precision) -> Any:
     import coremltools as ct
 
     if isinstance(precision, MixedPrecision):
-        return ct.transform.FP16ComputePrecision(op_selector=precision.op_selector)
+        kept = frozenset(precision.keep)
+        return ct.transform.FP16ComputePrecision(op_selector=lambda one: one.outputs[0].name not in kept)
     return ct.precision.FLOAT32 if precision == "float32" else None
 
 
@@ -97,9 +92,7 @@ def places(model: Any, program: Any, exported: Exported, route: Route) -> dict[s
         origin = _origin(operation, route)
         if operation.op_type != "const" and origin and not (operation.op_type == "cast" and INSERTED & {*passes}):
             made.setdefault(origin, []).extend(operation.outputs)
-    names = (
-        _called(made, exported, route) if route != "export" else _numbered(made, list(program.graph.nodes), exported)
-    )
+    names = _called(made, exported, route) if route != "export" else _numbered(made, [*program.graph.nodes], exported)
     operators = {operator.name: operator for operator in exported.specification.operators}
     found: dict[str, str] = {}
     for origin, own in names.items():

@@ -150,7 +150,8 @@ def places(program: Any, exported: Exported) -> dict[str, Place]:
             handed_out = _inside(graph_module, node).output_node().args[0]
             known |= {inner: (_number(node), place - len(handed_out)) for place, inner in enumerate(handed_out)}
         elif is_element(node):
-            giver = _giver(node.args[0])
+            # what gives the list of results, or what writes to that memory; none of a branch
+            giver = next((one for one in (node.args[0], *node.args[0].users) if _is_instruction(one)), None)
             if giver is not None:
                 known[node] = (_number(giver), node.args[1] - len(node.args[0].meta["val"]))
         elif _is_instruction(node):
@@ -188,11 +189,6 @@ def _nodes(graph_module: Any) -> Iterator[Any]:
             yield from (inner for inner in _inside(graph_module, node).nodes if inner.op == "call_function")
         elif node.op == "call_function" and not (is_element(node) and _is_delegate(node.args[0])):
             yield node
-
-
-def _giver(node: Any) -> Any:
-    """Return the instruction that gives a list of results: `node`, or what writes to that memory; None of a branch."""
-    return node if _is_instruction(node) else next((user for user in node.users if _is_instruction(user)), None)
 
 
 def _inside(graph_module: Any, call: Any) -> Any:

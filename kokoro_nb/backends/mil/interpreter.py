@@ -250,15 +250,8 @@ class Interpreter:
         for planned in self._blocks[block]:
             operation = planned.operation
             stored = {name: self._value(variable, values) for name, variable in planned.inputs.items()}
-            site = OperatorSite(
-                operation.op_type,
-                operation.name,
-                self._function.opset_version,
-                planned.dtypes,
-                tuple(operation.blocks),
-                nested,
-                _generator(stored, generator),
-            )
+            about = (operation.op_type, operation.name, self._function.opset_version, planned.dtypes)
+            site = OperatorSite(*about, tuple(operation.blocks), nested, _generator(stored, generator))
             try:
                 results = planned.implementation(site, **{n: self._entering(value) for n, value in stored.items()})
                 outputs = self._stored(planned, results)

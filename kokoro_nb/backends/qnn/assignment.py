@@ -80,17 +80,12 @@ class Assignment:
         """Return the number of nodes of the file at `place`."""
         return sum(node.place == place for node in self.nodes)
 
-    @property
-    def accepted(self) -> int:
-        """Number of nodes of the file that the NPU could compute each by itself."""
-        return sum(node.accepted is True for node in self.nodes)
-
     def as_dict(self) -> dict[str, Any]:
         """Return the row of a table."""
         return {
             "nodes": len(self.nodes),
             **{f"on {place.upper()}" if place in ("npu", "cpu") else place: self.count(place) for place in PLACES},
-            "accepted one by one": self.accepted,
+            "accepted one by one": sum(node.accepted is True for node in self.nodes),
             "inserted": sum(self.inserted.values()),
             "refusal": self.refusal,
         }

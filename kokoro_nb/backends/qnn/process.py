@@ -63,12 +63,6 @@ def complaints(log: str, levels: str = "WEF") -> list[str]:
     return [text.partition("] ")[2] for level, text in records(log) if level and level in levels]
 
 
-def options_taken(log: str) -> dict[str, str]:
-    """Return the value of each provider option as the provider says that it read it."""
-    found = (_OPTION.search(text) for level, text in records(log) if level == "V")
-    return {match[1]: match[2] for match in found if match}
-
-
 def validations(log: str) -> dict[str, Validation]:
     """Return the provider's verdict on each node by name; the first, if it looked at one more than once.
 
@@ -206,7 +200,8 @@ def require_taken(options: Mapping[str, str], log: str, metadata: Mapping[str, s
     if fields[0] != "v2" or len(fields) != 8:
         raise QnnError(f"The artefact does not say what it was built for, but '{metadata.get(RECORD, '')}'.")
     recorded = {"htp_arch": fields[4], "soc_model": fields[5]}
-    taken = options_taken(log)
+    found = (_OPTION.search(text) for level, text in records(log) if level == "V")
+    taken = {match[1]: match[2] for match in found if match}
     for option, value in options.items():
         for where, said in (("log", taken.get(option)), ("artefact", recorded.get(option))):
             if said not in (None, value):

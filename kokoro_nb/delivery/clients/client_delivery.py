@@ -113,9 +113,7 @@ def deliver_to(
         raise InputError(f"{rules.label} reads no weights stored as {dtype}; use one of {', '.join(rules.stored)}.")
     said = _require_choices(rules, noise, room)
     require_free(path, force)
-    tables = {
-        _name(voice or kokoro.default_voice): load_voice(kokoro, voice)[:, 0].numpy() for voice in voices or ("",)
-    }
+    tables = {_name(one or kokoro.default_voice): load_voice(kokoro, one)[:, 0].numpy() for one in voices or ("",)}
     if rules.form == "ExecuTorch":
         _require_vocabulary(kokoro, rules)
     source = exported_programs(kokoro, noise or NoiseChoice(), rules, dtype, room)

@@ -57,9 +57,7 @@ def _check_voices(root: Path, rules: ClientContract, seen: Deviations) -> dict[s
     return tables
 
 
-def _check_metadata(
-    metadata: Mapping[str, str], path: str, rules: ClientContract, root: Path, seen: Deviations
-) -> None:
+def _check_metadata(metadata: dict[str, str], path: str, rules: ClientContract, root: Path, seen: Deviations) -> None:
     for key, value in rules.metadata.items():
         where, held = f"{path} {key}", metadata.get(key, "none")
         if not seen.require(key in metadata, "metadata missing", where, value or "a value", held):

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from kokoro_nb.backends.mil import accumulation
-from kokoro_nb.backends.mil.operators.registry import operator
+from kokoro_nb.backends.mil.operators.registry import OperatorSite, operator
 
 Pads = list[tuple[int, int]]
 
@@ -44,29 +44,9 @@ def padded(x: Tensor, pads: Pads, value: float = 0.0) -> Tensor:
     return F.pad(x, [number for pair in reversed(pads) for number in pair], value=value) if any(map(any, pads)) else x
 
 
-def _biased(x: Tensor, bias: Tensor | None) -> Tensor:
-    return x if bias is None else x + bias.to(x.dtype).reshape(-1, *[1] * (x.ndim - 2))
-
-
-@operator("conv")
-def conv(
-    x: Tensor,
-    weight: Tensor,
-    strides: list[int],
-    pad_type: str,
-    dilations: list[int],
-    groups: int,
-    pad: list[int] | None = None,
-    bias: Tensor | None = None,
-) -> Tensor:
-    """Convolve; the bias is added last."""
-    spans = [(k - 1) * d + 1 for k, d in zip(weight.shape[2:], dilations, strict=True)]
-    x = padded(x, paddings(pad_type, pad, x.shape[2:], spans, strides))
-    return _biased(accumulation.convolution(x, weight, strides, dilations, groups), bias)
-
-
-@operator("conv_transpose")
-def conv_transpose(
+@operator("conv", "conv_transpose")
+def convolved(
+    site: OperatorSite,
     x: Tensor,
     weight: Tensor,
     strides: list[int],
@@ -77,20 +57,29 @@ def conv_transpose(
     bias: Tensor | None = None,
     output_shape: list[int] | None = None,
 ) -> Tensor:
-    """Convolve transposed, crop by the padding, and fill up or cut the end where an output shape is given."""
-    full = accumulation.transposed_convolution(x, weight, strides, dilations, groups)
+    """Convolve, the bias added last; transposed, what comes out is cropped by the padding.
+
+    Then the end is filled up or cut where an output shape is given.
+    """
     sizes = x.shape[2:]
-    wanted = [size * step for size, step in zip(sizes, strides, strict=True)]
-    if pad_type == "same":
-        surplus = [max(0, n - w) for n, w in zip(full.shape[2:], wanted, strict=True)]
-        crops = [(number // 2, number - number // 2) for number in surplus]
+    if site.type == "conv":
+        spans = [(k - 1) * d + 1 for k, d in zip(weight.shape[2:], dilations, strict=True)]
+        x = padded(x, paddings(pad_type, pad, sizes, spans, strides))
+        x = accumulation.convolution(x, weight, strides, dilations, groups)
     else:
-        crops = paddings(pad_type, pad, sizes, sizes, strides)
-        wanted = [n - before - after for n, (before, after) in zip(full.shape[2:], crops, strict=True)]
-    if output_shape is not None:
-        wanted = output_shape[2:]
-    ends = [w + before - n for n, w, (before, _) in zip(full.shape[2:], wanted, crops, strict=True)]
-    return _biased(padded(full, [(-before, end) for (before, _), end in zip(crops, ends, strict=True)]), bias)
+        full = accumulation.transposed_convolution(x, weight, strides, dilations, groups)
+        wanted = [size * step for size, step in zip(sizes, strides, strict=True)]
+        if pad_type == "same":
+            surplus = [max(0, n - w) for n, w in zip(full.shape[2:], wanted, strict=True)]
+            crops = [(number // 2, number - number // 2) for number in surplus]
+        else:
+            crops = paddings(pad_type, pad, sizes, sizes, strides)
+            wanted = [n - before - after for n, (before, after) in zip(full.shape[2:], crops, strict=True)]
+        if output_shape is not None:
+            wanted = output_shape[2:]
+        ends = [w + before - n for n, w, (before, _) in zip(full.shape[2:], wanted, crops, strict=True)]
+        x = padded(full, [(-before, end) for (before, _), end in zip(crops, ends, strict=True)])
+    return x if bias is None else x + bias.to(x.dtype).reshape(-1, *[1] * (x.ndim - 2))
 
 
 def _windows(x: Tensor, kernel: list[int], strides: list[int]) -> tuple[Tensor, tuple[int, ...]]:

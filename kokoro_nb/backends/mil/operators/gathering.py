@@ -108,18 +108,11 @@ def scatter_nd(site: OperatorSite, data: Tensor, indices: Tensor, updates: Tenso
     return _scattered(site, data, places, updates, mode)
 
 
-def _slices(
-    x: Tensor,
-    begin: Tensor,
-    end: Tensor,
-    stride: Tensor | None = None,
-    begin_mask: Tensor | None = None,
-    end_mask: Tensor | None = None,
-    squeeze_mask: Tensor | None = None,
-) -> tuple[slice | int, ...]:
+def _slices(x: Tensor, begin: Tensor, end: Tensor, **given: Tensor | None) -> tuple[slice | int, ...]:
     """Return the index that NumPy takes: of each axis a slice, or the place of the one element that is left of it."""
+    stride, *flags = map(given.get, ("stride", "begin_mask", "end_mask", "squeeze_mask"))
     steps = [1] * x.ndim if stride is None else ints(stride)
-    masks = ([0] * x.ndim if mask is None else ints(mask) for mask in (begin_mask, end_mask, squeeze_mask))
+    masks = ([0] * x.ndim if mask is None else ints(mask) for mask in flags)
     return tuple(
         (0 if open_low else low) if removed else slice(None if open_low else low, None if open_high else high, step)
         for low, high, step, open_low, open_high, removed in zip(ints(begin), ints(end), steps, *masks, strict=True)

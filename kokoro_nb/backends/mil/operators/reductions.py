@@ -92,16 +92,12 @@ def _scaled(x: Tensor, gamma: Tensor | None, beta: Tensor | None, shape: Sequenc
     return x if beta is None else x + beta.to(x.dtype).reshape(*shape)
 
 
-def _by_channel(x: Tensor) -> list[int]:
-    return [-1, *[1] * (x.ndim - 2)]
-
-
 @operator("batch_norm")
 def batch_norm(
     x: Tensor, mean: Tensor, variance: Tensor, epsilon: Tensor, gamma: Tensor | None = None, beta: Tensor | None = None
 ) -> Tensor:
     """Return gamma (x - mean) / sqrt(variance + epsilon) + beta, each by channel."""
-    shape = _by_channel(x)
+    shape = [-1, *[1] * (x.ndim - 2)]
     deviation = torch.sqrt(variance.to(x.dtype) + epsilon)
     return _scaled((x - mean.to(x.dtype).reshape(*shape)) / deviation.reshape(*shape), gamma, beta, shape)
 
@@ -109,7 +105,7 @@ def batch_norm(
 @operator("instance_norm")
 def instance_norm(x: Tensor, epsilon: Tensor, gamma: Tensor | None = None, beta: Tensor | None = None) -> Tensor:
     """Give each channel of each example mean 0 and variance 1, then scale and shift it by channel."""
-    return _scaled(_standardised(x, range(2, x.ndim), epsilon), gamma, beta, _by_channel(x))
+    return _scaled(_standardised(x, range(2, x.ndim), epsilon), gamma, beta, [-1, *[1] * (x.ndim - 2)])
 
 
 @operator("layer_norm")
