@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.cache_keys import package_versions
-from kokoro_nb.defects import cases, repro
+from kokoro_nb.defects import cases, defect_case
 from kokoro_nb.defects.defect_case import Defect
 from kokoro_nb.defects.runners import RUNNERS
 from kokoro_nb.errors import InputError
@@ -30,15 +30,15 @@ class DefectMeasurement:
 
     Attributes
     ----------
-    broken, mended : repro.Figure or None
+    broken, mended : defect_case.Figure or None
         Both forms; None where they cannot run.
     absent : str
         Why not; else empty.
     """
 
     defect: Defect
-    broken: repro.Figure | None = None
-    mended: repro.Figure | None = None
+    broken: defect_case.Figure | None = None
+    mended: defect_case.Figure | None = None
     absent: str = ""
 
     @property
@@ -81,7 +81,7 @@ def measure(defect: Defect) -> DefectMeasurement:
         return DefectMeasurement(defect, absent=f"{lacking} is not installed; install it with pip install {lacking}.")
     try:
         with quietly():
-            broken, mended = (repro.measure(defect, RUNNERS.get(defect.runner), form) for form in (False, True))
+            broken, mended = (defect_case.measure(defect, RUNNERS.get(defect.runner), form) for form in (False, True))
     except Exception as error:
         return DefectMeasurement(defect, absent=f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")
     return DefectMeasurement(defect, broken, mended)

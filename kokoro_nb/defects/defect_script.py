@@ -10,9 +10,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from kokoro_nb.defects import repro
 from kokoro_nb.defects.catalogue import DefectMeasurement, versions
-from kokoro_nb.defects.defect_case import Defect
+from kokoro_nb.defects.defect_case import Defect, Figure, compare, judge, measure
 from kokoro_nb.defects.runners import RUNNERS
 from kokoro_nb.errors import InputError
 from kokoro_nb.markup import table
@@ -20,7 +19,7 @@ from kokoro_nb.run_apart import run_apart
 from kokoro_nb.storage import atomic, require_own
 
 WAITED = 300  # seconds, for a script in a process of its own
-THERE = "The defect is there."  # as `repro.judge` prints it
+THERE = "The defect is there."  # as `judge` prints it
 _OWN = re.compile(r" \((the patch \w+|models\.[\w.]+)\)")  # a maintainer does not know our names
 _END = """\
 case, run = {case}, {run}
@@ -89,7 +88,7 @@ def script(title: str, runner: str, parts: Sequence[Any], case: str) -> str:
         The expression that makes it.
     """
     run = RUNNERS.get(runner)
-    every = (repro.Figure, repro.compare, repro.measure, repro.judge, *filter(None, [run]), *parts)
+    every = (Figure, compare, measure, judge, *filter(None, [run]), *parts)
     end = _END.format(case=case, run=run.__name__ if run else None)
     text = "\n\n\n".join([*(_bare(inspect.getsource(part)) for part in every), end])
     used, found = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}, set()
@@ -134,7 +133,7 @@ def report_text(title: str, lead: str, versions: Mapping[str, str], sections: Ma
     return "\n\n".join(parts) + "\n"
 
 
-def defect_report(defect: Defect, versions: Mapping[str, str], reproduce: Sequence[str], broken: repro.Figure) -> str:
+def defect_report(defect: Defect, versions: Mapping[str, str], reproduce: Sequence[str], broken: Figure) -> str:
     """Return the report of a known defect.
 
     Parameters
