@@ -79,7 +79,7 @@ def _diagnose(given: argparse.Namespace) -> int:
     from kokoro_nb.backends.base import running
     from kokoro_nb.inspection import diagnose
     from kokoro_nb.inspection.result_record import result_record
-    from kokoro_nb.reporting.needs import DIAGNOSIS, require_memory
+    from kokoro_nb.reporting.execute import DIAGNOSIS, require_memory
     from kokoro_nb.studies.diagnose import kokoro_decoder, own_module
 
     running(backend(given.backend))  # before anything takes time
