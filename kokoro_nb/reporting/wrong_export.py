@@ -22,7 +22,7 @@ from kokoro_nb.locate.investigation import Investigation
 from kokoro_nb.locate.output_error import OutputError
 from kokoro_nb.locate.survey import SurveyRow
 from kokoro_nb.markup import Fragment, number
-from kokoro_nb.reporting.check_log import CheckLog
+from kokoro_nb.reporting.fragments import CheckLog
 
 PROBE_LIMIT = 1e-5  # of peak
 
