@@ -14,7 +14,7 @@ from onnx import helper
 from kokoro_nb.__main__ import main
 from kokoro_nb.commands import inspect_process
 from kokoro_nb.errors import InputError
-from kokoro_nb.studies.record_differences import compare_records
+from kokoro_nb.reporting.differences import compare_records
 from kokoro_nb.traces.record import read_record
 from tests.corpus.onnx_files import saved
 
