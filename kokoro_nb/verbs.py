@@ -144,12 +144,12 @@ def compare(reference: Any, candidate: Any, sr: int | None = None) -> Any:
 
 def _compare_paths(reference: Path, candidate: Path) -> Any:
     if reference.is_dir() or candidate.is_dir():
-        from kokoro_nb.reporting.run_differences import compare_runs
+        from kokoro_nb.reporting.differences import compare_runs
 
         return compare_runs(reference, candidate)
     kinds = {path.suffix.lower() for path in (reference, candidate)}
     if kinds == {".json"}:
-        from kokoro_nb.studies.record_differences import compare_records
+        from kokoro_nb.reporting.differences import compare_records
 
         return compare_records(reference, candidate)
     if kinds == {".wav"}:

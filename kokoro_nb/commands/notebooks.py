@@ -12,7 +12,6 @@ from zipfile import ZIP_DEFLATED, ZipFile
 from kokoro_nb.commands import give, subcommand
 from kokoro_nb.errors import InputError
 from kokoro_nb.reporting.fragments import size_text
-from kokoro_nb.reporting.needs import trim_exports
 from kokoro_nb.reporting.selection import find_notebooks, notebook_names, parse_value
 from kokoro_nb.reporting.versions import describe, doctor, outputs_folder
 from kokoro_nb.storage import atomic
@@ -91,6 +90,8 @@ def _report(arguments: argparse.Namespace) -> int:
 
 
 def _clean(_: argparse.Namespace) -> int:
+    from kokoro_nb.reporting.execute import trim_exports
+
     removed = trim_exports(0.0, young=0.0)
     print(f"Removed {size_text(removed)} of exports." if removed else "No exports are saved.")
     return 0

@@ -63,7 +63,7 @@ def _delivery(arguments: argparse.Namespace) -> tuple[Any, Any]:
     """Return Kokoro, and the `Delivery` that is requested."""
     from kokoro_nb.delivery.export import SECONDS, TOKENS, Delivery
     from kokoro_nb.models.kokoro import load_model
-    from kokoro_nb.reporting.needs import DELIVERY, require_memory
+    from kokoro_nb.reporting.execute import DELIVERY, require_memory
 
     require_memory("a delivery", arguments.weights, DELIVERY)
     place = arguments.backend, arguments.host, arguments.at_har, (arguments.voice,)

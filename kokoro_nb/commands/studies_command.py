@@ -129,7 +129,7 @@ def _bench(arguments: argparse.Namespace) -> int:
 
 def _defects(arguments: argparse.Namespace) -> int:
     from kokoro_nb.defects import DEFECTS, defect, measure
-    from kokoro_nb.defects.defect_script import STATE, brief, write_reports
+    from kokoro_nb.defects.catalogue import STATE, brief, write_reports
 
     chosen = [each for each in DEFECTS if not arguments.names or any(part in each.name for part in arguments.names)]
     chosen = chosen or [defect(arguments.names[0])]

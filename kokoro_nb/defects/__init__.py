@@ -4,8 +4,7 @@ A defect is a claim about today's versions: `measure` runs it, and what has been
 `report_script` makes a script of it that shows it without this package.
 """
 
-from kokoro_nb.defects.catalogue import DEFECTS, DefectMeasurement, defect, measure
+from kokoro_nb.defects.catalogue import DEFECTS, DefectMeasurement, defect, measure, report_script
 from kokoro_nb.defects.defect_case import Defect
-from kokoro_nb.defects.defect_script import report_script
 
 __all__ = ["DEFECTS", "Defect", "DefectMeasurement", "defect", "measure", "report_script"]

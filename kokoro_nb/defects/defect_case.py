@@ -1,18 +1,108 @@
-"""The form of a known defect: what is wrong, the code that shows it, and a control; it needs torch and NumPy alone."""
+"""The forms of a known defect and of a finding, and how one is run and judged; all of it may stand in a script.
+
+It needs torch, NumPy and, for a finding, safetensors alone.
+"""
 
 import inspect
+import json
 import re
 import signal
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from math import inf, nan
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from safetensors.torch import load_file
 from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Figure:
+    """How far what was seen is from what is right.
+
+    Attributes
+    ----------
+    wrong : float
+        Share of the elements that are wrong, 0 to 1: a number further off than the limit, NaN or an infinity where
+        something else is expected, or something else where those are. 1 if the shape differs or an error was raised.
+    error : float
+        Largest difference between finite numbers over the largest one expected, both finite; NaN if there are none.
+    seen, expected : str
+        The worst element, or the error.
+    """
+
+    wrong: float
+    error: float
+    seen: str
+    expected: str
+
+
+def measure(case: Any, run: Callable[..., Any] | None, mended: bool) -> Figure:
+    """Run one form of a case on its inputs and compare it with what is right.
+
+    Parameters
+    ----------
+    case : Defect or FindingCase
+        Its ``expected(inputs)`` and ``seen(inputs, mended, run)`` return arrays; it has ``inputs`` (name -> tensor), a
+        ``limit`` and an ``error``.
+    run : callable or None
+        Runs a module on the runtime in question.
+    mended : bool
+        Which form.
+
+    Raises
+    ------
+    Exception
+        Whatever the case raises, unless it is the error that the defect consists of.
+    """
+    expected = case.expected(case.inputs)
+    try:
+        seen = case.seen(case.inputs, mended, run)
+    except Exception as error:
+        known = re.search(case.error, f"{type(error).__name__}: {error}") if case.error else None
+        if known is None:
+            raise
+        return Figure(1.0, float("nan"), known[0], "a result")
+    return compare(seen, expected, case.limit)
+
+
+def compare(seen: Any, expected: Any, limit: float) -> Figure:
+    """Compare two arrays of numbers, NaN and infinities included; `limit` is of the peak of what is expected."""
+    a, b = np.asarray(seen, np.float64), np.asarray(expected, np.float64)
+    if a.shape != b.shape:
+        return Figure(1.0, float("nan"), f"shape {a.shape}", f"shape {b.shape}")
+    known = np.isfinite(b)
+    peak = np.abs(b[known]).max(initial=0) or 1.0
+    with np.errstate(all="ignore"):
+        gaps = np.abs(a - b) / peak
+    gaps = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, gaps)
+    wrong = ~(gaps <= limit)  # NaN is within no limit
+    both = known & np.isfinite(a)
+    worst = np.unravel_index(np.argmax(np.where(np.isnan(gaps), np.inf, gaps)), a.shape)
+    error = float(gaps[both].max()) if both.any() else float("nan")
+    return Figure(float(wrong.mean()), error, f"{a[worst]:.6g}", f"{b[worst]:.6g}")
+
+
+def judge(case: Any, run: Callable[..., Any] | None) -> int:
+    """Measure the form that the command line asks for, print the figure, and return the exit status.
+
+    It is 1 while the defect is there, 0 where it is gone, and 2 where the case itself breaks.
+    """
+    try:
+        figure = measure(case, run, "--mended" in sys.argv)
+    except Exception:
+        traceback.print_exc()
+        return 2
+    print(f"{100 * figure.wrong:.4g} % wrong\nexpected: {figure.expected}\nactual:   {figure.seen}")
+    print("The defect is there." if figure.wrong else "The defect is gone.")
+    return int(figure.wrong > 0)
 
 
 class ReproCase:
@@ -165,3 +255,49 @@ class WrittenZeroDefect(Defect):
     concerns = staticmethod(lambda arguments: arguments.get("other") == 0)
     broken = staticmethod(lambda x, zero: x * 0)
     mended = staticmethod(lambda x, zero: x * zero)
+
+
+class PositionalProgram(torch.nn.Module):
+    """An exported program as a module that takes its inputs in order and gives its first result."""
+
+    def __init__(self, program: torch.export.ExportedProgram):
+        super().__init__()
+        self.module: Any = program.module()
+        self.takes, self.gives = program.call_spec
+
+    def eval(self) -> "PositionalProgram":
+        """Return itself: an exported program has no training mode, and refuses to be asked."""
+        return self
+
+    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+        """Return the first result."""
+        args, kwargs = self.takes.unflatten(inputs)
+        return self.gives.flatten_up_to(self.module(*args, **kwargs))[0]
+
+
+class FindingCase:
+    """The finding whose files are in `folder`, in the form in which `measure` runs a defect.
+
+    ``program.pt2`` holds the operator and its weights as exported, ``right.pt2`` the same as it should be,
+    ``values.safetensors`` its inputs and what is right, computed in float64, and ``finding.json`` the rest.
+    """
+
+    error = ""
+
+    def __init__(self, folder: Path):
+        self.folder, values = folder, load_file(folder / "values.safetensors")
+        about = json.loads((folder / "finding.json").read_text(encoding="utf-8"))
+        self.limit, self.right = float(about["limit"]), values["right result"]
+        self.inputs = {name: values[name] for name in about["inputs"]}
+
+    def expected(self, inputs: Mapping[str, torch.Tensor]) -> np.ndarray:
+        """Return what is right on the inputs, float64."""
+        return self.right.numpy()
+
+    def seen(self, inputs: Mapping[str, torch.Tensor], mended: bool, run: Callable[..., Any]) -> np.ndarray:
+        """Return what the runtime computes; mended: what PyTorch computes of the program as it should be."""
+        module = PositionalProgram(torch.export.load(self.folder / ("right.pt2" if mended else "program.pt2")))
+        if not mended:
+            return run(module, inputs)[0]
+        with torch.no_grad():
+            return module(*inputs.values()).numpy()

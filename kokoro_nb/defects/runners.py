@@ -1,4 +1,4 @@
-"""How a module is exported to a runtime and run there by the runtime's own means, a function for each; see `repro`."""
+"""How a module is exported to a runtime and run there by its own means, a function for each; see `defect_case`."""
 
 import tempfile
 from collections.abc import Callable, Mapping

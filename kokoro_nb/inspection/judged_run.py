@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from kokoro_nb.defects.defect_script import write_shown
+from kokoro_nb.defects.catalogue import write_shown
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.node_judgement import NodeJudgement, NodeOutputError, is_finite
 from kokoro_nb.inspection.value_types import Arrays, Value, Values

@@ -17,9 +17,8 @@ from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.segment import part
 from kokoro_nb.backends.signature import as_array
-from kokoro_nb.defects.catalogue import versions
-from kokoro_nb.defects.defect_script import report_text, script, write_shown
-from kokoro_nb.defects.finding_case import FindingCase, PositionalProgram
+from kokoro_nb.defects.catalogue import report_text, script, versions, write_shown
+from kokoro_nb.defects.defect_case import FindingCase, PositionalProgram
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Verdict
 from kokoro_nb.locate.bisection import Bisection

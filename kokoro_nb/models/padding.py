@@ -33,7 +33,7 @@ from torch import Tensor, nn
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
 from kokoro_nb.models.noise import set_inside
-from kokoro_nb.models.other_layers import modules_within, other_classes
+from kokoro_nb.models.rewrites import modules_within, other_classes
 
 RATES = ((1, 0), (2, 0), (20, 0), (120, 1), (SAMPLES_PER_FRAME, 0))  # positions per frame, and one more for the STFT
 LIGHT = 2.0**-10  # the weight of one position in a mean: 45 s of them add up to 211, within the range of float16

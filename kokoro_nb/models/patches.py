@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn.utils.weight_norm import WeightNorm
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.models import other_layers, rewrites
+from kokoro_nb.models import rewrites
 from kokoro_nb.patch_registry import register
 from kokoro_nb.torch_private import pre_hooks
 
@@ -89,7 +89,7 @@ PATCHES: dict[str, Patch] = {
         "inverse).",
         ("executorch-xnnpack", "executorch-portable", "onnxruntime", "tvm", "coreml"),
         float("inf"),
-        install=other_layers.swap_stft,
+        install=rewrites.swap_stft,
         acts_on=(TorchSTFT,),
     ),
     "exact_istft": Patch(
@@ -147,7 +147,7 @@ PATCHES: dict[str, Patch] = {
         "XNNPACK: mean and centred variance are written out, those of GroupNorm as well.",
         ("tvm",),
         1e-5,
-        install=other_layers.two_pass,
+        install=rewrites.two_pass,
         acts_on=(nn.InstanceNorm1d, nn.GroupNorm),
         cures=("instance_norm", "group_norm"),
     ),
@@ -155,20 +155,20 @@ PATCHES: dict[str, Patch] = {
         "A weight computed at run time is no constant, so XNNPACK takes few convolutions: weight_norm is folded in.",
         ("executorch-xnnpack",),
         1e-5,
-        install=other_layers.fold_weight_norm,
+        install=rewrites.fold_weight_norm,
         acts_on=(WeightNorm,),
     ),
     "contiguous_istft": Patch(
         "CustomSTFT's inverse weights are transposed views that older ExecuTorch kernels reject: they are copied.",
         requires=("custom_stft",),
-        install=other_layers.make_contiguous,
+        install=rewrites.make_contiguous,
         acts_on=(CustomSTFT,),
     ),
     "plane_blocks": Patch(
         "XNNPACK turns a tensor round before and after each convolution in one dimension: the generator's residual "
         "blocks convolve in two, and are turned round once.",
         tolerance=1e-5,
-        install=other_layers.on_planes,
+        install=rewrites.on_planes,
         acts_on=(AdaINResBlock1,),
     ),
 }

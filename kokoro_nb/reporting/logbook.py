@@ -13,8 +13,7 @@ from kokoro_nb.errors import ChecksError, InputError
 from kokoro_nb.findings import Finding, failure_line, write_findings
 from kokoro_nb.listening.waveform import write_wav
 from kokoro_nb.markup import Fragment, table
-from kokoro_nb.reporting.check_log import CheckLog, displayed
-from kokoro_nb.reporting.fragments import board, checks
+from kokoro_nb.reporting.fragments import CheckLog, board, checks, displayed
 from kokoro_nb.reporting.runs import now
 from kokoro_nb.reporting.side_by_side import mono, side_by_side
 from kokoro_nb.reporting.style import Picture, save
@@ -108,7 +107,7 @@ class Logbook(CheckLog):
         InputError
             If there are no checks for a result of its type.
         """
-        from kokoro_nb.reporting.record_checks import record_checks
+        from kokoro_nb.reporting.wrong_export import record_checks
 
         results = result.values() if isinstance(result, Mapping) else result
         for one in results if isinstance(results, Iterable) else (result,):

@@ -12,9 +12,9 @@ import pytest
 from onnx import helper
 
 from kokoro_nb.__main__ import main
-from kokoro_nb.commands import inspect_process
+from kokoro_nb.commands import diagnose_command
 from kokoro_nb.errors import InputError
-from kokoro_nb.studies.record_differences import compare_records
+from kokoro_nb.reporting.differences import compare_records
 from kokoro_nb.traces.record import read_record
 from tests.corpus.onnx_files import saved
 
@@ -70,21 +70,21 @@ class Calls:
 
 def test_what_crashes_or_hangs_is_bad_input():
     with pytest.raises(InputError, match=r"crashes what runs it \(SIGABRT\) after it was begun"):
-        inspect_process.apart({"file": "x.onnx", "inputs": Calls(os.abort, ())})
+        diagnose_command.apart({"file": "x.onnx", "inputs": Calls(os.abort, ())})
     with pytest.raises(InputError, match=r"hangs: no progress in 1 s after it was begun"):
-        inspect_process.apart({"file": "x.onnx", "inputs": Calls(time.sleep, (60,))}, silence=1.0)
+        diagnose_command.apart({"file": "x.onnx", "inputs": Calls(time.sleep, (60,))}, silence=1.0)
 
 
 def test_what_works_in_vain_hangs_and_what_works_for_long_does_not():
     with pytest.raises(InputError, match=r"hangs: no progress in 1 s after it was begun"):
-        inspect_process.apart({"file": "x.onnx", "inputs": Calls(exec, ("while True: pass",))}, silence=1.0)
+        diagnose_command.apart({"file": "x.onnx", "inputs": Calls(exec, ("while True: pass",))}, silence=1.0)
     long = "import time\nwhile time.process_time() < 3: pass"
     with pytest.raises(InputError, match=r"x\.onnx") as raised:
-        inspect_process.apart({"file": "x.onnx", "inputs": Calls(exec, (long,)), "against": None}, silence=2.0)
+        diagnose_command.apart({"file": "x.onnx", "inputs": Calls(exec, (long,)), "against": None}, silence=2.0)
     assert "hangs" not in str(raised.value)
 
 
 def test_a_file_that_needs_too_much_memory_is_bad_input():
     hungry = {"file": "x.onnx", "inputs": Calls(bytearray, (2 * 10**9,))}
     with pytest.raises(InputError, match=r"x.onnx needs more than 1.5 GB of memory; give --memory more"):
-        inspect_process.apart(hungry, memory=1.5)
+        diagnose_command.apart(hungry, memory=1.5)

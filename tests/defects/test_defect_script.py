@@ -6,9 +6,9 @@ import pytest
 
 from kokoro_nb.__main__ import main
 from kokoro_nb.defects import DEFECTS, DefectMeasurement, defect
-from kokoro_nb.defects import defect_script as reports
-from kokoro_nb.defects.defect_script import THERE, report_script
-from kokoro_nb.defects.repro import Figure
+from kokoro_nb.defects import catalogue as reports
+from kokoro_nb.defects.catalogue import THERE, report_script
+from kokoro_nb.defects.defect_case import Figure
 from kokoro_nb.errors import InputError
 from kokoro_nb.run_apart import run_apart
 

@@ -8,9 +8,9 @@ from torch import nn
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import noise, rewrites
-from kokoro_nb.models.other_layers import PlaneBlock, TwoPassInstanceNorm1d, on_planes
 from kokoro_nb.models.padding import of_frames, within
 from kokoro_nb.models.patches import EXPORT_PATCHES, PATCHES, active, patched
+from kokoro_nb.models.rewrites import PlaneBlock, TwoPassInstanceNorm1d, on_planes
 
 FRAMES = 12
 EVERY = tuple(PATCHES)

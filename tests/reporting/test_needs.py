@@ -9,8 +9,7 @@ import pytest
 
 from kokoro_nb.__main__ import main
 from kokoro_nb.errors import InputError
-from kokoro_nb.reporting.execute import run_notebooks
-from kokoro_nb.reporting.needs import exports_since, require_memory, trim_exports
+from kokoro_nb.reporting.execute import exports_since, require_memory, run_notebooks, trim_exports
 from tests.reporting.conftest import save_notebook
 
 Memory = namedtuple("Memory", "available")

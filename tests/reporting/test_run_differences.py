@@ -5,7 +5,7 @@ import pytest
 from kokoro_nb.__main__ import main
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Finding, write_findings
-from kokoro_nb.reporting.run_differences import compare_runs
+from kokoro_nb.reporting.differences import compare_runs
 
 ABOUT = {
     "notebook": "03_x",

@@ -1,6 +1,7 @@
-"""What changed between two records of one program or file, made with other versions or on other machines.
+"""What changed between two runs of the notebooks, or between two records of one program or file.
 
-A record is what ``kokoro-nb diagnose`` and ``inspect`` write with ``--json``: see `kokoro_nb.traces.record`. No runtime
+Of runs: what got worse first, and beside it what they were run with. A record is what ``kokoro-nb diagnose`` and
+``inspect`` write with ``--json``, with other versions or on other machines: see `kokoro_nb.traces.record`. No runtime
 and no PyTorch is needed to compare two.
 """
 
@@ -14,10 +15,167 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from kokoro_nb.errors import InputError
+from kokoro_nb.findings import Finding, read_findings
 from kokoro_nb.markup import listed, number
 from kokoro_nb.traces.record import read_record, sketches_apart
 
-Kind = Literal["outcome", "history", "output", "judgement", "captured", "absent", "result", "name"]
+Kind = Literal["regressed", "missing", "skipped", "worse", "fixed", "better", "new"]
+BAD: tuple[Kind, ...] = ("regressed", "missing", "skipped")
+FACTOR = 2.0  # a figure that moves less is neither better nor worse: times and last bits move by themselves
+_RANK = {"pass": 0, "skip": 1, "unknown": 2, "fail": 3}
+_ABOUT = ("weights", "commit", "parameters", "versions")
+Key = tuple[str, str, str, str, str, int]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One finding that is not what it was.
+
+    Attributes
+    ----------
+    kind : str
+        ``regressed``: no longer a pass, or a fail where it was unknown or skipped; ``missing``: it passed, and is not
+        in the other run; ``skipped``: it passed; ``worse`` and ``better``: both pass, and the figure is `FACTOR` times
+        nearer to its limit or further from it; ``fixed``: now a pass; ``new``: it is in the second run alone.
+    notebook : str
+    before, after : Finding or None
+        None where there is none.
+    """
+
+    kind: Kind
+    notebook: str
+    before: Finding | None
+    after: Finding | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row of a table."""
+        one = self.after or self.before
+        assert one is not None
+        where = {"backend": one.backend or "", "tap": one.tap or ""}
+        sides = {"before": _described(self.before), "after": _described(self.after)}
+        return {"change": self.kind, "notebook": self.notebook, "statement": one.statement, **where, **sides}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What changed between two runs.
+
+    Attributes
+    ----------
+    changes : tuple of Change
+        Regressions first.
+    settings : tuple of (str, str, str)
+        What they were run with, where it differs: name (notebook, then weights, commit, parameter or package), before,
+        after.
+    same : int
+        Findings with the same verdict and, but for `FACTOR`, the same figure.
+    """
+
+    changes: tuple[Change, ...]
+    settings: tuple[tuple[str, str, str], ...]
+    same: int
+
+    @property
+    def regressed(self) -> bool:
+        """Whether anything that passed no longer does."""
+        return any(change.kind in BAD for change in self.changes)
+
+    def count(self) -> dict[str, int]:
+        """Return how many changes there are of each kind."""
+        found = Counter(change.kind for change in self.changes)
+        return {kind: found[kind] for kind in get_args(Kind)} | {"same": self.same}
+
+    def __str__(self) -> str:
+        lines = []
+        for row in (change.as_dict() for change in self.changes):
+            where = ", ".join(filter(None, (row["notebook"], row["backend"], row["tap"])))
+            lines += [f"{row['change']}: {row['statement']} ({where})", f"    {row['before']} -> {row['after']}"]
+        lines += [f"{name}: {old} -> {new}" for name, old, new in self.settings]
+        return "\n".join([*lines, ", ".join(f"{number} {kind}" for kind, number in self.count().items())])
+
+
+def compare_runs(before: str | Path, after: str | Path) -> Difference:
+    """Compare the findings of two folders of runs, ``outputs/run`` or a copy of it.
+
+    Parameters
+    ----------
+    before, after : path
+        Each holds a folder with ``findings.json`` for each notebook, or is one. A notebook that is in one run alone
+        is compared with nothing: its findings are ``missing`` or ``new``.
+
+    Raises
+    ------
+    InputError
+        If a folder holds no findings, or a file in it is damaged.
+    """
+    first, second = _read(before), _read(after)
+    old, new = _keyed(first), _keyed(second)
+    kinds = {key: _kind(old.get(key), new.get(key)) for key in (*old, *new)}
+    changes = [Change(kind, key[0], old.get(key), new.get(key)) for key, kind in kinds.items() if kind]
+    changes.sort(key=lambda change: get_args(Kind).index(change.kind))
+    return Difference(tuple(changes), tuple(_settings(first, second)), len(kinds) - len(changes))
+
+
+Read = Mapping[str, tuple[Sequence[Finding], Mapping[str, Any]]]
+
+
+def _read(root: str | Path) -> Read:
+    root = Path(root)
+    paths = sorted({*root.glob("findings.json"), *root.glob("*/findings.json")})
+    if not paths:
+        raise InputError(f"{root} holds no findings; give a folder of runs, such as outputs/run.")
+    return {str(about.get("notebook", "")): (findings, about) for findings, about in map(read_findings, paths)}
+
+
+def _keyed(read: Read) -> dict[Key, Finding]:
+    """Return each finding by what it is about; those of which that is the same are counted in order."""
+    found: dict[Key, Finding] = {}
+    seen: Counter[tuple[str, ...]] = Counter()
+    for notebook, (findings, _) in read.items():
+        for one in findings:
+            about = (notebook, one.kind, one.backend or "", one.tap or "", one.statement)
+            found[(*about, seen[about])] = one
+            seen[about] += 1
+    return found
+
+
+def _kind(before: Finding | None, after: Finding | None) -> Kind | None:
+    if before is None:
+        return "new"
+    if after is None:
+        return "missing" if before.verdict == "pass" else None
+    if before.verdict != after.verdict:
+        if before.verdict == "pass" and after.verdict == "skip":
+            return "skipped"
+        return "regressed" if _RANK[after.verdict] > _RANK[before.verdict] else "fixed"
+    if None in (before.value, after.value) or before.relation not in ("<=", "<", ">=", ">"):
+        return None
+    figures = (before.value, after.value) if before.relation in ("<=", "<") else (after.value, before.value)
+    small, large = (abs(figure or 0.0) for figure in figures)
+    return "worse" if large > FACTOR * small else "better" if small > FACTOR * large else None
+
+
+def _settings(before: Read, after: Read) -> Iterator[tuple[str, str, str]]:
+    for notebook in before.keys() & after.keys():
+        old, new = before[notebook][1], after[notebook][1]
+        for name in _ABOUT:
+            one, other = old.get(name), new.get(name)
+            if isinstance(one, dict) and isinstance(other, dict):
+                for key in sorted(one.keys() | other.keys()):
+                    if one.get(key) != other.get(key):
+                        yield f"{notebook}: {key}", str(one.get(key)), str(other.get(key))
+            elif one != other:
+                yield f"{notebook}: {name}", str(one), str(other)
+
+
+def _described(finding: Finding | None) -> str:
+    if finding is None:
+        return "none"
+    figure = "" if finding.value is None else f" {finding.value:.3g} {finding.unit}".rstrip()
+    return f"{finding.verdict}{figure}{f' ({finding.reason})' if finding.reason else ''}"
+
+
+RecordKind = Literal["outcome", "history", "output", "judgement", "captured", "absent", "result", "name"]
 QUIET = ("captured", "absent", "result", "name")  # by themselves no fault of either
 HALF = 2.0**-12  # of the peak, or of the rms: half the bits of float32; what moves by less is rounded elsewhere
 SHOWN = 5  # changes of a kind that are printed
@@ -42,7 +200,7 @@ class RecordChange:
         ``before`` or ``after``: in which record alone it is wrong; empty where in both or in none.
     """
 
-    kind: Kind
+    kind: RecordKind
     name: str
     before: str
     after: str
@@ -82,7 +240,7 @@ class RecordDifference:
     def count(self) -> dict[str, int]:
         """Return how many changes there are of each kind."""
         found = Counter(one.kind for one in self.changes)
-        return {kind: found[kind] for kind in get_args(Kind)} | {"same": self.same}
+        return {kind: found[kind] for kind in get_args(RecordKind)} | {"same": self.same}
 
     def __str__(self) -> str:
         lines = [f"{name}: {before} -> {after}" for name, before, after in self.settings]
@@ -125,8 +283,8 @@ def compare_records(before: str | Path, after: str | Path) -> RecordDifference:
             elif (changed := change(*pair)) is not None:
                 found.append(changed)
     same = count - sum(each.kind not in ("outcome", "history") for each in found)
-    found.sort(key=lambda each: get_args(Kind).index(each.kind))
-    settings = tuple(_settings(one, other))
+    found.sort(key=lambda each: get_args(RecordKind).index(each.kind))
+    settings = tuple(_record_settings(one, other))
     return RecordDifference(settings, tuple(found), same, _blame(one, other, settings, found))
 
 
@@ -141,7 +299,7 @@ def _rank(name: str, one: Row, other: Row) -> int:
     return 1 if name in own else 2 if name == "torch" else 3
 
 
-def _settings(*both: Row) -> Iterator[tuple[str, str, str]]:
+def _record_settings(*both: Row) -> Iterator[tuple[str, str, str]]:
     """Yield what differs: name, before, after; of packages that do not run it, those that both have."""
     sides = [{**each["versions"], "runtime": each["runtime"]["name"], "platform": each["platform"]} for each in both]
     for rank, name in sorted((_rank(name, *both), name) for name in {**sides[0], **sides[1]}):
@@ -163,7 +321,7 @@ def _paired(one: Sequence[Row], other: Sequence[Row], key: str) -> list[Any]:
     return [*pairs, *([None, row] for row in names.values())]
 
 
-def _change(kind: Kind, name: str, words: Iterable[str], wrong: Sequence[bool] = (False, False)) -> RecordChange:
+def _change(kind: RecordKind, name: str, words: Iterable[str], wrong: Sequence[bool] = (False, False)) -> RecordChange:
     before, after = words
     return RecordChange(kind, name, before, after, "" if wrong[0] == wrong[1] else "before" if wrong[0] else "after")
 
@@ -194,7 +352,7 @@ def _operator(*both: Row) -> RecordChange | None:
     if one["verdict"] != other["verdict"]:
         ratios = [row["error / rounding"] for row in both]
         times = ["" if one is None else f", {number(one)} times the rounding-error bound" for one in ratios]
-        kind: Kind = "judgement" if any(wrong) else "captured"
+        kind: RecordKind = "judgement" if any(wrong) else "captured"
         return _change(kind, name, [row["verdict"] + more for row, more in zip(both, times, strict=True)], wrong)
     if None not in (one["rms"], other["rms"]):
         level = np.maximum(one["rms"], other["rms"])

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from kokoro_nb.__main__ import main
+from kokoro_nb.reporting.differences import compare_records
 from kokoro_nb.run_apart import run_apart
 from kokoro_nb.storage import write_json
-from kokoro_nb.studies.record_differences import compare_records
 from kokoro_nb.traces.record import sketched
 from tests.traces.test_record import OPERATOR, X, record
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from kokoro_nb.defects import repro
+from kokoro_nb.defects.defect_case import compare, measure
 
 NAN, INF = math.nan, math.inf
 
@@ -24,11 +24,11 @@ NAN, INF = math.nan, math.inf
     ],
 )
 def test_an_element_is_wrong_if_it_is_off_or_of_another_kind(seen, expected, limit, wrong):
-    assert repro.compare(np.array(seen), np.array(expected), limit).wrong == wrong
+    assert compare(np.array(seen), np.array(expected), limit).wrong == wrong
 
 
 def test_the_error_is_of_the_peak_and_the_worst_element_is_shown():
-    figure = repro.compare(np.array([1.0, -4.0, NAN]), np.array([1.5, -2.0, 10.0]), 0.1)
+    figure = compare(np.array([1.0, -4.0, NAN]), np.array([1.5, -2.0, 10.0]), 0.1)
     assert figure.error == pytest.approx(0.2)  # 2 of 10
     assert (figure.seen, figure.expected) == ("nan", "10")  # what is no number is worst
 
@@ -45,9 +45,9 @@ def _raising(mended):
 
 
 def test_the_error_that_is_the_defect_is_a_figure():
-    figure = repro.measure(_case(_raising, "Cannot do"), None, False)
+    figure = measure(_case(_raising, "Cannot do"), None, False)
     assert (figure.wrong, figure.seen, figure.expected) == (1, "Cannot do", "a result")
-    assert repro.measure(_case(_raising, "Cannot do"), None, True).wrong == 0
+    assert measure(_case(_raising, "Cannot do"), None, True).wrong == 0
 
     with pytest.raises(ValueError, match="Cannot do it"):
-        repro.measure(_case(_raising, "another"), None, False)
+        measure(_case(_raising, "another"), None, False)
