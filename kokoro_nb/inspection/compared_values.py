@@ -105,8 +105,7 @@ def sketches(program: ComparedProgram, inputs: Sequence[Mapping[str, np.ndarray]
             computed |= set(node.outputs)
 
     def note(name: str, value: Value) -> None:
-        kinds = "fbiu" if name in computed else "fb"
-        if isinstance(value, np.ndarray) and value.dtype.kind in kinds and value.size:
+        if isinstance(value, np.ndarray) and value.dtype.kind in ("fbiu" if name in computed else "fb") and value.size:
             parts.setdefault(name, []).append(ValueSketch.of(value.astype(np.float64, copy=False)))
 
     for one in inputs:

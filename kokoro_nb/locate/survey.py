@@ -121,8 +121,7 @@ def survey(
         if absent:
             rows.append(SurveyRow(name, absent=absent))
             continue
-        source = module if name.startswith("eager") else shared
-        taken = _light(climb(runtime, source, inputs, folder, calls))
+        taken = _light(climb(runtime, module if name.startswith("eager") else shared, inputs, folder, calls))
         rows.append(_measure(name, taken, single, double))
     return tuple(rows)
 
