@@ -192,9 +192,7 @@ def json_ready(value: Any) -> Any:
         return str(value)
     if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
         value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def digest(*parts: str | bytes) -> str:

@@ -66,9 +66,7 @@ class ValueSketch:
         if self.size != other.size or self.images.shape != other.images.shape:
             return float("inf")
         noise, level = (float(np.square(one).sum()) for one in (self.images - other.images, other.images))
-        if np.isnan(noise):
-            return self.distance(other)
-        return float(np.sqrt(of_peak(noise, level)))
+        return self.distance(other) if np.isnan(noise) else float(np.sqrt(of_peak(noise, level)))
 
     def distance(self, other: "ValueSketch") -> float:
         """Return the largest difference of these, of the root mean square of `other`; infinite of another size."""

@@ -260,9 +260,8 @@ def _with_nan(found: Any, x: Any, axes: Any, keep: bool) -> Any:
 
 def largest(x: Any, axes: list[int], keep: bool) -> Any:
     """Return the maximum over axes, taken over one."""
-    found = with_last(x, axes).max(-1).values
     kept = [1 if axis in axes else size for axis, size in enumerate(x.shape) if keep or axis not in axes]
-    return _with_nan(found.reshape(kept), x, axes, keep)
+    return _with_nan(with_last(x, axes).max(-1).values.reshape(kept), x, axes, keep)
 
 
 def _amax(self: Any, dim: Any, keepdim: bool, op: Any, **_: Any) -> Any:

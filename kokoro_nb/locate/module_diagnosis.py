@@ -298,9 +298,8 @@ def _hidden_rounding(subject: Subject, trace: Trace, errors: Sequence[LocalError
 def _joined(subject: Subject, search: Bisection, error: LocalError) -> Culprit:
     """Return the first of a few operators that are right alone and wrong where the runtime joins them."""
     operators = {one.name: one for one in subject.candidate.specification.operators}
-    first = operators[search.operators[0]]
     words = Evidence(error, {}).pattern.words if error.given.shape == error.right.shape else error.form
     evidence = (f"{error.operator.name} is wrong where {', '.join(search.operators)} are compiled together: {words}",)
-    tap = Tap(first, describe(np.asarray(error.given)), np.asarray(error.given))
+    tap = Tap(operators[search.operators[0]], describe(np.asarray(error.given)), np.asarray(error.given))
     causes = (Mechanism(JOINED, "each is right alone, and wrong where they are joined", evidence),)
     return wrong_at(tap, subject.runtime.name, causes, candidates=search.operators, channels=words)

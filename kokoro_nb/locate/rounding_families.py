@@ -249,9 +249,8 @@ def root_mean_squares(call: Call) -> torch.Tensor | None:
 def _moments(call: Call, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the error of the mean of each row, absolute, and that of its variance around that mean, relative."""
     count = max(rows.shape[-1], 1)
-    centre = rows.mean(-1)
     mean = call.of_rows(rows) / count
-    squares = (rows - centre.unsqueeze(-1)).square()
+    squares = (rows - rows.mean(-1).unsqueeze(-1)).square()
     total = squares.sum(-1)
     return mean, (call.of_rows(squares) + count * mean.square()) / total.clamp(min=TINY) + 4 * call.unit
 
