@@ -137,10 +137,8 @@ def in_use(folder: str | Path) -> bool:
     try:
         with FileLock(Path(folder) / ".lock", timeout=0):
             return False
-    except Timeout:
-        return True
-    except OSError:
-        return False
+    except (Timeout, OSError) as error:
+        return isinstance(error, Timeout)
 
 
 def write_text(path: str | Path, text: str) -> Path:

@@ -348,8 +348,7 @@ def _record(file: Path, python: str, label: str, inputs: Arrays, tell: Tell) -> 
     with tempfile.TemporaryDirectory() as room:
         Path(room, "kokoro_nb").symlink_to(PACKAGE)  # which Python finds in the folder that it is started in
         np.savez(Path(room, "inputs.npz"), **dict(inputs))  # type: ignore[arg-type]  # a name is no option here
-        about = ["-m", "kokoro_nb", "inspect", str(file.absolute())]
-        about += ["--inputs", "inputs.npz", "--json", "record.json"]
+        about = ["-m", "kokoro_nb", "inspect", str(file.absolute()), "--inputs", "inputs.npz", "--json", "record.json"]
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         with ThreadPoolExecutor(1) as pool:
             job = pool.submit(run_apart, about, Path(shutil.which(python) or python).absolute(), PATIENCE, room, kept)
