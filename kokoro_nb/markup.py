@@ -196,8 +196,7 @@ def _texts(values: Sequence[Any]) -> list[str]:
     sizes = [abs(float(value)) for value in values if _is_number(value) and math.isfinite(value) and value]
     decimals = None
     if sizes and min(sizes) >= 1e-3 and max(sizes) < 1e5 and max(sizes) / min(sizes) < 100:
-        whole = all(size == int(size) for size in sizes)
-        decimals = 0 if whole else max(0, 3 - math.floor(math.log10(max(sizes))))
+        decimals = 0 if all(size == int(size) for size in sizes) else max(0, 3 - math.floor(math.log10(max(sizes))))
     return [_text(value, decimals) for value in values]
 
 

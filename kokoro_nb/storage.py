@@ -137,10 +137,8 @@ def in_use(folder: str | Path) -> bool:
     try:
         with FileLock(Path(folder) / ".lock", timeout=0):
             return False
-    except Timeout:
-        return True
-    except OSError:
-        return False
+    except (Timeout, OSError) as error:
+        return isinstance(error, Timeout)
 
 
 def write_text(path: str | Path, text: str) -> Path:
@@ -192,9 +190,7 @@ def json_ready(value: Any) -> Any:
         return str(value)
     if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
         value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def digest(*parts: str | bytes) -> str:

@@ -90,7 +90,7 @@ def _diagnose(given: argparse.Namespace) -> int:
     from kokoro_nb.backends import backend
     from kokoro_nb.backends.base import running
     from kokoro_nb.inspection import diagnose
-    from kokoro_nb.inspection.result_record import result_record
+    from kokoro_nb.inspection.inspection_report import result_record
     from kokoro_nb.reporting.execute import DIAGNOSIS, require_memory
     from kokoro_nb.studies.diagnose import kokoro_decoder, own_module
 
@@ -159,7 +159,7 @@ def _bundled(found: Any, folder: Path) -> str:
 
 
 def _inspect(arguments: argparse.Namespace) -> int:
-    from kokoro_nb.inspection.result_record import result_record
+    from kokoro_nb.inspection.inspection_report import result_record
 
     names = ("file", "against", "static", "mend", "level", "other_python")
     request: dict[str, Any] = {name: getattr(arguments, name) for name in names}

@@ -152,8 +152,7 @@ def differing(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[Name, s
         elif count:
             place = np.unravel_index(int(np.argmax(np.abs(value - right))), right.shape)
             values = f"{number(value[place])} in place of {number(right[place])}{called(there, here)}"
-            words = f"the constant '{here}' is {values} ({count:,} of {value.size:,} values differ)"
-            yield "changed constant", words
+            yield "changed constant", f"the constant '{here}' is {values} ({count:,} of {value.size:,} values differ)"
     yield from (("changed constant", f"it has no constant like '{name}' there") for name in _lacking(other, node))
     theirs, ours = ({TERMS.get(name, name): one for name, one in of.attributes.items()} for of in (other, node))
     for name in sorted(set(theirs) | set(ours) if same else set(theirs) & set(ours)):
@@ -165,8 +164,7 @@ def differing(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[Name, s
 
 def _listed(value: Any) -> list[Any]:
     """Return an attribute as a list in PyTorch's terms, of one element where all are the same."""
-    flat = np.asarray(value, dtype=object).reshape(-1)
-    each = (TERMS.get(one, one) for one in flat)
+    each = (TERMS.get(one, one) for one in np.asarray(value, dtype=object).reshape(-1))
     rounded = [float(f"{one:.6g}") if isinstance(one, float) else one for one in each]
     return rounded[:1] if len(set(map(str, rounded))) == 1 else rounded
 

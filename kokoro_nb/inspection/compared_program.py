@@ -201,10 +201,9 @@ def of_exported(exported: Exported, label: str, keys: Mapping[str, str] | None =
 
     nodes = []
     for index, one in enumerate(operators):
-        key = (keys or {}).get(one.name, one.name)
         reads = tuple(name.removeprefix("input:") for name in one.inputs if not name.startswith(CONSTANT))
         about = _constants(exported, one), specification.numbers(one.name), specification.source_line(one.name)
-        nodes.append(ComparedNode(index, key, one.op, reads, (one.name,), *about))
+        nodes.append(ComparedNode(index, (keys or {}).get(one.name, one.name), one.op, reads, (one.name,), *about))
     names, states = (spec.name for spec in exported.inputs), filter(None, specification.state.values())
     outputs = (*specification.givers.values(), *states)
     return ComparedProgram(label, tuple(names), outputs, tuple(nodes), compute, drawing, meaning=specification)

@@ -66,9 +66,7 @@ class ValueSketch:
         if self.size != other.size or self.images.shape != other.images.shape:
             return float("inf")
         noise, level = (float(np.square(one).sum()) for one in (self.images - other.images, other.images))
-        if np.isnan(noise):
-            return self.distance(other)
-        return float(np.sqrt(of_peak(noise, level)))
+        return self.distance(other) if np.isnan(noise) else float(np.sqrt(of_peak(noise, level)))
 
     def distance(self, other: "ValueSketch") -> float:
         """Return the largest difference of these, of the root mean square of `other`; infinite of another size."""
@@ -105,8 +103,7 @@ def sketches(program: ComparedProgram, inputs: Sequence[Mapping[str, np.ndarray]
             computed |= set(node.outputs)
 
     def note(name: str, value: Value) -> None:
-        kinds = "fbiu" if name in computed else "fb"
-        if isinstance(value, np.ndarray) and value.dtype.kind in kinds and value.size:
+        if isinstance(value, np.ndarray) and value.dtype.kind in ("fbiu" if name in computed else "fb") and value.size:
             parts.setdefault(name, []).append(ValueSketch.of(value.astype(np.float64, copy=False)))
 
     for one in inputs:

@@ -100,17 +100,15 @@ class FileRun(JudgedRun):
         if reference is None or reference.is_wrong:
             other = "onnx's reference evaluator does not agree with float64 here either; either may be meant."
             return "unknown", (*proofs, other)
-        bound = f"{number(reference.ratio)} times the rounding-error bound"
-        times = f"{bound}, where the runtime has {number(alone.ratio)} times"
-        other = f"onnx's reference evaluator, in the file's own types, agrees with float64: {times}."
+        other = f"onnx's reference evaluator, in the file's own types, agrees with float64: {number(reference.ratio)} "
+        other += f"times the rounding-error bound, where the runtime has {number(alone.ratio)} times."
         return "runtime", (*proofs, other)
 
     def is_unsound_elsewhere(self, judgement: NodeJudgement) -> bool | None:
         """Run the file on other inputs that are made from its graph: see `JudgedRun.is_unsound_elsewhere`."""
         names = [one.name for one in judgement.outputs]
         try:
-            inputs = made_inputs(self.file, seed=1).arrays
-            values = run_once(self.file.model, inputs, names)
+            values = run_once(self.file.model, made_inputs(self.file, seed=1).arrays, names)
         except InputError:
             return None
         return not all(map(is_finite, values.values()))
@@ -155,17 +153,15 @@ def _by_reference(model: Any, inputs: Arrays) -> dict[str, Value]:
     """Run a model on onnx's reference evaluator, in its own types; InputError if that does not know it, or stops."""
     from onnx.reference import ReferenceEvaluator
 
-    said = "onnx's reference evaluator stops: {}"
-    with refusing(said, lambda error: str(error)[:200]), np.errstate(all="ignore"):
+    with refusing("onnx's reference evaluator stops: {}", lambda error: str(error)[:200]), np.errstate(all="ignore"):
         results = ReferenceEvaluator(model).run(None, dict(inputs))
     return dict(zip((output.name for output in model.graph.output), results, strict=True))
 
 
 def _error(call: OnnxCall, inputs: list[Value], results: Values, worst: NodeOutputError) -> NodeOutputError | None:
     """Return how far the same output is off in other results of the same node."""
-    given = [results.get(name) if name else None for name in call.node.output]
     try:
-        errors, _ = judged_outputs(call, inputs, given)
+        errors, _ = judged_outputs(call, inputs, [results.get(name) if name else None for name in call.node.output])
     except NotDefined:
         return None
     return next((one for one in errors if one.name == worst.name), None)

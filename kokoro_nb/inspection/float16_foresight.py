@@ -184,8 +184,7 @@ def _sums(call: OnnxCall, inputs: list[Value], exact: list[Value]) -> np.ndarray
     if kind in PRODUCTS or kind in SUMS:
         return np.abs(computed(call, [np.abs(x) if _is_float(x) else x for x in inputs])[0])
     if kind in NORMS:
-        axes = tuple(range(1 if inputs[0].ndim < 3 else 2, inputs[0].ndim)) or None
-        return np.square(inputs[0]).sum(axis=axes)
+        return np.square(inputs[0]).sum(axis=tuple(range(1 if inputs[0].ndim < 3 else 2, inputs[0].ndim)) or None)
     if kind in EXPONENTIALS:
         with np.errstate(over="ignore"):
             return np.minimum(np.exp(inputs[0]), FURTHEST)

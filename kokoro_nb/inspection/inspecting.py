@@ -21,7 +21,7 @@ from kokoro_nb.inspection.file_run import FileRun, examined
 from kokoro_nb.inspection.float16_foresight import float16_foresight, foreseen
 from kokoro_nb.inspection.formats import FORMATS, read_program
 from kokoro_nb.inspection.input_maker import MadeInputs, given_inputs, made_inputs
-from kokoro_nb.inspection.inspection_report import InspectionReport
+from kokoro_nb.inspection.inspection_report import InspectionReport, second_opinion, second_runtime
 from kokoro_nb.inspection.judged_run import InspectionFinding, node_findings, write_scripts
 from kokoro_nb.inspection.mended_file import MendedFile, float16_mend
 from kokoro_nb.inspection.node_judgement import has_halves
@@ -29,7 +29,6 @@ from kokoro_nb.inspection.onnx_file import OnnxFile, read_onnx
 from kokoro_nb.inspection.onnx_model import OnnxNode, nodes_of
 from kokoro_nb.inspection.paired_values import OTHER
 from kokoro_nb.inspection.quantised_mend import candidates, quantised_mend
-from kokoro_nb.inspection.result_record import second_opinion, second_runtime
 from kokoro_nb.inspection.semantics.onnx_call import bodies_of
 from kokoro_nb.inspection.value_types import Arrays, Tell, Values
 from kokoro_nb.locate.culprit import Mechanism
@@ -87,8 +86,7 @@ class OnnxFileProgram:
         findings, notes = node_findings(seen)
         outputs = tuple(whole_file.summaries(seen))
         more, noted = whole_file.whole_findings(seen, outputs, bool(findings))
-        floats = seen.complete and not has_halves(seen.judgements)
-        ahead = seen.foresight if floats else ()
+        ahead = seen.foresight if seen.complete and not has_halves(seen.judgements) else ()
         narrow = {one.name for judgement in seen.judgements for one in judgement.outputs if one.dtype == "float16"}
         if narrow and seen.complete and not findings and not more:  # on a runtime that computes in the file's own types
             halved = float16_foresight(seen.file, seen.inputs, tell, narrow=narrow)

@@ -290,8 +290,7 @@ def write_scripts(findings: tuple[InspectionFinding, ...], seen: JudgedRun, fold
         except InputError as error:
             if (place / SHOW).is_file():  # of an earlier inspection
                 shutil.rmtree(place, ignore_errors=True)
-            named = finding.key or "the file as a whole"
-            notes.append(f"No script for finding {count} ({named}): {error}")
+            notes.append(f"No script for finding {count} ({finding.key or 'the file as a whole'}): {error}")
     return tuple(paths), tuple(notes)
 
 

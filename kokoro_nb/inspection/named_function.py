@@ -61,9 +61,8 @@ def _imported(place: str) -> ModuleType:
         path = Path(place)
         if not path.is_file():
             raise InputError(f"There is no file {path}; give {FORM}.")
-        loader = SourceFileLoader(path.stem, str(path))
         module = ModuleType(path.stem)
         module.__file__ = str(path)
         sys.modules.setdefault(path.stem, module)  # dataclasses look their module up by name
-        loader.exec_module(module)
+        SourceFileLoader(path.stem, str(path)).exec_module(module)
         return module

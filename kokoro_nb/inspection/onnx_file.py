@@ -77,8 +77,7 @@ class OnnxFile:
         model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted)
         for name in dict.fromkeys(name for node in nodes for name in node.reads if name in self.tensors):
             dense = hasattr(self.tensors[name], "raw_data")
-            held = model.graph.initializer if dense else model.graph.sparse_initializer
-            held.append(self.tensors[name])
+            (model.graph.initializer if dense else model.graph.sparse_initializer).append(self.tensors[name])
         return model
 
     @cached_property
@@ -153,8 +152,7 @@ def read_onnx(path: str | Path) -> OnnxFile:
 
     path = Path(path)
     if not path.is_file():
-        what = "is a folder" if path.is_dir() else "does not exist"
-        raise InputError(f"{path} {what}; give an .onnx file.")
+        raise InputError(f"{path} {'is a folder' if path.is_dir() else 'does not exist'}; give an .onnx file.")
     size = path.stat().st_size
     if not 0 < size <= LARGEST:
         raise InputError(f"{path} has {size:,} bytes; an ONNX file has at least one and at most {LARGEST:,}.")

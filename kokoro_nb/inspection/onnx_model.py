@@ -112,10 +112,7 @@ def freeing(nodes: Iterable[OnnxNode], freed: Mapping[int, list[str]], *held: di
 
 def last_readers(nodes: tuple[OnnxNode, ...], outputs: set[str]) -> Mapping[int, list[str]]:
     """Return the values that no later node reads, by the index of the last node that does; outputs stay."""
-    last = {}
-    for node in nodes:
-        for name in (*node.outputs, *node.reads):
-            last[name] = node.index
+    last = {name: node.index for node in nodes for name in (*node.outputs, *node.reads)}
     found: dict[int, list[str]] = {}
     for name, index in last.items():
         if name not in outputs:

@@ -134,8 +134,7 @@ class PairedValues:
         if self.limit != APART:
             return
         for node in begun:
-            regrouped = node.kind in REGROUPED
-            if self._is_forgotten(node, ahead) or (not regrouped and self.counterparts(node, whole=True)):
+            if self._is_forgotten(node, ahead) or (node.kind not in REGROUPED and self.counterparts(node, whole=True)):
                 yield node
 
     @cached_property

@@ -230,8 +230,7 @@ class BudgetWatch:
             call = OnnxCall(proto, self.file.opsets)
             summed = written.product == proto.output[0] != node.outputs[0]  # which a later node makes a float
             if summed or any(name not in values for name in proto.output):
-                results = computed(call, [values[name] for name in proto.input])
-                values.update(zip(proto.output, results, strict=True))
+                values.update(zip(proto.output, computed(call, [values[name] for name in proto.input]), strict=True))
             self._see(call, node, values, written.form, written.constants)
 
     def _see(self, call: OnnxCall, node: OnnxNode, values: Values, form: str, own: Values) -> None:

@@ -161,8 +161,7 @@ def _roles(call: OnnxCall, inputs: Several) -> dict[str, Any] | None:
         axis = call.get("axis", -1 if call.opset >= 13 else 1) % x.ndim
         return {"dim": axis if call.opset >= 13 else tuple(range(axis, x.ndim))}
     if kind == "LayerNormalization":
-        shape = x.shape[call.get("axis", -1) % x.ndim :]
-        return {**given, "normalized_shape": shape, "eps": call.get("epsilon", 1e-5)}
+        return {**given, "normalized_shape": x.shape[call.get("axis", -1) % x.ndim :], "eps": call.get("epsilon", 1e-5)}
     if kind == "InstanceNormalization":
         return {**given, "eps": call.get("epsilon", 1e-5)}
     if kind == "MeanVarianceNormalization":

@@ -204,9 +204,7 @@ def _read_until(session: Any, inputs: Arrays, axes: Mapping[str, int], times: in
         given = onnx_model.run_session(session, changed)
         return all(np.array_equal(np.asarray(given[name]), np.asarray(one)) for name, one in right.items())
 
-    if not same(length - 1):
-        return length
-    return bisect_left(range(length - 1), True, key=same)
+    return bisect_left(range(length - 1), True, key=same) if same(length - 1) else length
 
 
 def _at(node: OnnxNode | None, kind: str, statement: str, proof: str) -> InspectionFinding:

@@ -38,8 +38,7 @@ def _softplus(self: np.ndarray, beta: float, threshold: float, **_: Any) -> Any:
 def _in_turn(self: np.ndarray, dim: Any = None, keepdim: bool = False, **_: Any) -> Any:
     """Add what is summed one by one in float32."""
     axes = axes_of(self, dim)
-    rows = with_last(torch.from_numpy(self).float(), axes).numpy()
-    total = np.add.accumulate(rows, axis=-1)[..., -1]
+    total = np.add.accumulate(with_last(torch.from_numpy(self).float(), axes).numpy(), axis=-1)[..., -1]
     return np.expand_dims(total, axes) if keepdim else total
 
 
@@ -158,11 +157,9 @@ def other_calls(op: str, arguments: Mapping[str, Any]) -> Iterator[Alternative]:
         value = arguments.get(one.name)
         for other in _other_values(one, value, tensor):
             yield f"one whose {one.name} is {other}, not {value}", partial(_called, target, {one.name: other})
-    tensors = [one.name for one in parameters if isinstance(arguments.get(one.name), np.ndarray)]
-    for a, b in combinations(tensors, 2):
-        exchanged = {a: arguments[b], b: arguments[a]}
+    for a, b in combinations([one.name for one in parameters if isinstance(arguments.get(one.name), np.ndarray)], 2):
         if arguments[a].shape == arguments[b].shape:
-            yield f"one whose {a} and {b} are exchanged", partial(_called, target, exchanged)
+            yield f"one whose {a} and {b} are exchanged", partial(_called, target, {a: arguments[b], b: arguments[a]})
     yield "its input, unchanged", lambda **given: next(iter(given.values()))
 
 

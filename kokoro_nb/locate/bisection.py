@@ -200,8 +200,7 @@ class _Run:
         """Look for the operator."""
         from tqdm import tqdm
 
-        about = f"bisection on {self.backend.name}"
-        with tqdm(total=self.limit, desc=about, unit="part", disable=None) as self.bar:
+        with tqdm(total=self.limit, desc=f"bisection on {self.backend.name}", unit="part", disable=None) as self.bar:
             whole = self.step(0, len(self.cuts))
             try:
                 return self._halved() if self._wrong(whole) else self._found("pass", (), outputs=whole.right)
@@ -334,9 +333,8 @@ def _first_wrong(culprit: Culprit, runtime: Backend, candidate: Exported, refere
         real = not operator.dtype.startswith("complex")
         if operator.name not in culprit.candidates or not real or any(one not in reference.values for one in given):
             continue
-        segment = part(candidate, given, [operator.name])
         with tempfile.TemporaryDirectory() as room:
-            errors = judged_alone(segment, reference, runtime, room, dtype)
+            errors = judged_alone(part(candidate, given, [operator.name]), reference, runtime, room, dtype)
         if not isinstance(errors, Failure) and errors[0].unexplained:
             about = {"seen_in": culprit.captured, "reaches_output": culprit.reaches_output}
             found = alone_wrong(errors[0], reference, culprit.backend, **about)
@@ -359,5 +357,4 @@ def alone_wrong(error: LocalError, reference: Trace, backend: str, **about: Any)
     about : object
         What else is known: see `verdicts.wrong_operator`.
     """
-    evidence = evidence_of(error, error.operator.inputs, reference.meaning, reference)
-    return wrong_operator(evidence, backend, **about)
+    return wrong_operator(evidence_of(error, error.operator.inputs, reference.meaning, reference), backend, **about)

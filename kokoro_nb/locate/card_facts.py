@@ -39,8 +39,7 @@ def facts_card(head: Fragment, facts: Iterable[Fact], foot: str = "") -> Fragmen
         small = "".join(f'<span class="knb-reason">{escape(note)}</span>' for note in notes)
         rows.append(f"<div><dt>{escape(fact.term)}</dt><dd>{fact.html or escape(fact.text)}{small}</dd></div>")
         lines += [f"  {fact.term}: {fact.text}", *(f"      {note}" for note in notes)]
-    html = f'<div class="knb knb-card">{head.html}<dl>{"".join(rows)}</dl>{foot}</div>'
-    return Fragment(html, "\n".join(lines))
+    return Fragment(f'<div class="knb knb-card">{head.html}<dl>{"".join(rows)}</dl>{foot}</div>', "\n".join(lines))
 
 
 def card_facts(row: Row, whole: bool = False) -> Iterator[Fact]:

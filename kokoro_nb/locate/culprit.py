@@ -224,8 +224,7 @@ OF_THE_FILE = ("changed constant", "frozen length", "quantisation range")  # no 
 def known_failure(failure: Failure) -> dict[str, Any] | None:
     """Return the known defect whose message a failed export shows: its name, title and threads; None if none does."""
     for defect in DEFECTS:
-        theirs = defect.error and failure.backend.startswith(defect.backends)
-        if theirs and re.search(defect.error, failure.message):
+        if defect.error and failure.backend.startswith(defect.backends) and re.search(defect.error, failure.message):
             return {"name": defect.name, "title": defect.title, "threads": []}
     return None
 
@@ -273,8 +272,7 @@ def with_known_defect(culprit: Culprit, exported: Exported, failure: Failure | N
     if culprit.mechanism.name == "unknown" and alone is not None:
         text = f"{alone.title}: {alone.cause}"
         about = {"defect": alone.name, "threads": alone.threads}
-        itself = Mechanism("operator lowered as another", "a known defect of this operator", (text,), **about)
-        found.insert(0, itself)
+        found.insert(0, Mechanism("operator lowered as another", "a known defect of this operator", (text,), **about))
     return replace(culprit, mechanisms=tuple(found))
 
 

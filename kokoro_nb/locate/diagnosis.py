@@ -221,8 +221,7 @@ class Diagnosis:
         return card(self, whole=True).text
 
     def _repr_html_(self) -> str:
-        table = markup.table(self.table())._repr_html_() if self.culprits else ""
-        return card(self)._repr_html_() + table
+        return card(self)._repr_html_() + (markup.table(self.table())._repr_html_() if self.culprits else "")
 
 
 def _severity(one: Culprit) -> tuple[bool, float, float, float]:

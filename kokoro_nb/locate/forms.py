@@ -212,8 +212,7 @@ def _atan2(self: Any, other: Any, **_: Any) -> Any:
     larger = choose(larger == 0, 1, larger)
     angle = (self / larger).atan2(other / larger)
     level = self == 0
-    right = choose(level.logical_and(other < 0), pi, angle)
-    return choose(level.logical_and(other >= 0), 0, right)
+    return choose(level.logical_and(other >= 0), 0, choose(level.logical_and(other < 0), pi, angle))
 
 
 def _one(x: Any) -> Any:
@@ -223,8 +222,7 @@ def _one(x: Any) -> Any:
 def _log_of_more(x: Any) -> Any:
     """Return log(1 + x) with the rounding of 1 + x divided out; where 1 + x is 1 it is x (Kahan)."""
     more = x + 1.0
-    near = choose(more == 1, x, more.log() * x / (more - 1.0))
-    return choose(x.abs() < 0.5, near, more.log())
+    return choose(x.abs() < 0.5, choose(more == 1, x, more.log() * x / (more - 1.0)), more.log())
 
 
 def _softplus(self: Any, beta: float, threshold: float, **_: Any) -> Any:
@@ -234,8 +232,7 @@ def _softplus(self: Any, beta: float, threshold: float, **_: Any) -> Any:
 
 def _expm1(self: Any, **_: Any) -> Any:
     power = self.exp()
-    near = choose(power == 1, self, (power - 1.0) * self / power.log())
-    return choose(self.abs() < 0.5, near, power - 1.0)
+    return choose(self.abs() < 0.5, choose(power == 1, self, (power - 1.0) * self / power.log()), power - 1.0)
 
 
 _KAHAN = "the rounding of 1 + x is divided out of its logarithm"
@@ -263,9 +260,8 @@ def _with_nan(found: Any, x: Any, axes: Any, keep: bool) -> Any:
 
 def largest(x: Any, axes: list[int], keep: bool) -> Any:
     """Return the maximum over axes, taken over one."""
-    found = with_last(x, axes).max(-1).values
     kept = [1 if axis in axes else size for axis, size in enumerate(x.shape) if keep or axis not in axes]
-    return _with_nan(found.reshape(kept), x, axes, keep)
+    return _with_nan(with_last(x, axes).max(-1).values.reshape(kept), x, axes, keep)
 
 
 def _amax(self: Any, dim: Any, keepdim: bool, op: Any, **_: Any) -> Any:

@@ -355,5 +355,4 @@ class Subject:
         if isinstance(candidate, Failure | str):
             return candidate
         runtime = runtime or self.runtime
-        program = loaded(runtime, candidate or self.candidate, self.inputs, self.folder)
-        return outputs_of(runtime, program, self.inputs)
+        return outputs_of(runtime, loaded(runtime, candidate or self.candidate, self.inputs, self.folder), self.inputs)

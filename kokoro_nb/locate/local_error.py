@@ -232,8 +232,7 @@ def _misformed(operator: Operator, given: np.ndarray, exact: np.ndarray, form: s
         about = given, exact, (), 0.0, str(given.dtype), form
         return LocalError(operator, float("nan"), peak_of(exact), np.inf, np.ones(exact.shape, bool), *about)
     found = judged(operator, given, exact, 0.0)
-    wrong = np.logical_or(found.wrong, not found.wrong.any())
-    return replace(found, ratio=np.inf, wrong=wrong, form=form)
+    return replace(found, ratio=np.inf, wrong=np.logical_or(found.wrong, not found.wrong.any()), form=form)
 
 
 def explained_errors(trace: Trace) -> tuple[LocalError, ...]:

@@ -163,9 +163,8 @@ def swallowed_nan(evidence: Evidence) -> Mechanism | None:
         return None
     text = f"{int(lost.sum())} elements are NaN in float64 and a number here"
     given = [one for one in evidence.arguments.values() if isinstance(one, int | float)]
-    known = {*map(float, given), *EDGES.get(evidence.kind, ())}
     values = set(np.unique(error.given[lost]).astype(np.float64).tolist())
-    if values <= known:
+    if values <= {*map(float, given), *EDGES.get(evidence.kind, ())}:
         text += f": {', '.join(f'{one:g}' for one in sorted(values))}"
         return Mechanism("operator lowered as another", "NaN taken for a bound", (text,), explained=1.0)
     return Mechanism("operator lowered as another", f"{evidence.kind} passes over NaN", (text,))

@@ -67,8 +67,7 @@ def traced_diagnosis(subject: Subject, found: Investigation, why: str = "") -> D
 
 def _beside(stale: Mechanism, own: tuple[Mechanism, ...]) -> tuple[Mechanism, ...]:
     """Return both: what reads before a tensor gives what lies there, and that changes from call to call as well."""
-    another = bool(own) and own[0].name == "operator lowered as another"
-    return (*own, stale) if another else (stale, *own)
+    return (*own, stale) if own and own[0].name == "operator lowered as another" else (stale, *own)
 
 
 def _measured(subject: Subject, found: Investigation, limits: Limits) -> tuple[Culprit, ...]:
@@ -105,8 +104,7 @@ def _lossy(found: Investigation, culprits: Sequence[Culprit], limits: Limits) ->
         explained = ErrorPropagation(found.reference, _seen(found, culprits)).outputs(wrong)
         if worst_output(explained, found.history.first, limits).verdict == "pass":
             return ()  # the wrong operators explain all that is wrong with the output
-    every = deviations(found.reference, found.candidate)
-    rest = {name: one for name, one in every.items() if name not in wrong}
+    rest = {name: one for name, one in deviations(found.reference, found.candidate).items() if name not in wrong}
     return lossy_culprits(ErrorPropagation(found.reference, rest, limits), found.candidate, found.errors)
 
 
@@ -128,8 +126,7 @@ def _concluded(
         return "fail", f"On {found.backend} {culprits[0].name} is wrong: {culprits[0].mechanism}."
     if lossy:
         names = ", ".join(one.name for one in lossy[:3]) + (f" and {len(lossy) - 3} more" if len(lossy) > 3 else "")
-        dtype = found.candidate[lossy[0].name].statistics.dtype
-        right = f"Every operator is right for {dtype}"
+        right = f"Every operator is right for {found.candidate[lossy[0].name].statistics.dtype}"
         if wrong:
             right = f"The operators that are wrong by themselves ({wrong}) explain little of it"
         return "fail", f"On {found.backend} {output}. {right}: the output cannot bear the rounding of {names}."
@@ -218,8 +215,7 @@ def _lost_start(subject: Subject, outputs: Any, limits: Limits) -> list[Culprit]
     held = {name: made for name, made in meaning.state.items() if name in buffers and made}
     if not any(meaning.stored(name).any() for name in held):
         return []
-    instead = _zeroed(meaning, held).run(subject.known.inputs, double=True)
-    if worst_output(instead, outputs, limits).verdict != "pass":
+    if worst_output(_zeroed(meaning, held).run(subject.known.inputs, double=True), outputs, limits).verdict != "pass":
         return []
     operators, backend = {one.name: one for one in meaning.operators}, subject.runtime.name
     causes = {name: _lost_start_of(name) for name in held}
@@ -302,9 +298,8 @@ def _hidden_rounding(subject: Subject, trace: Trace, errors: Sequence[LocalError
 def _joined(subject: Subject, search: Bisection, error: LocalError) -> Culprit:
     """Return the first of a few operators that are right alone and wrong where the runtime joins them."""
     operators = {one.name: one for one in subject.candidate.specification.operators}
-    first = operators[search.operators[0]]
     words = Evidence(error, {}).pattern.words if error.given.shape == error.right.shape else error.form
     evidence = (f"{error.operator.name} is wrong where {', '.join(search.operators)} are compiled together: {words}",)
-    tap = Tap(first, describe(np.asarray(error.given)), np.asarray(error.given))
+    tap = Tap(operators[search.operators[0]], describe(np.asarray(error.given)), np.asarray(error.given))
     causes = (Mechanism(JOINED, "each is right alone, and wrong where they are joined", evidence),)
     return wrong_at(tap, subject.runtime.name, causes, candidates=search.operators, channels=words)

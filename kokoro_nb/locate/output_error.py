@@ -179,8 +179,7 @@ def _near_pytorch(reference: Trace, single: Mapping[str, Any], runtime: float) -
     """Return the limits beside PyTorch's own results, which may be far from float64: where a tie is rounded away."""
     pairs = zip(reference.inputs.items(), nudged(reference.inputs.values(), runtime), strict=True)
     moved = {name: np.asarray(other).astype(np.asarray(one).dtype) for (name, one), other in pairs}
-    error = worst_output(single, reference.meaning.run(moved)).of_peak
-    forecast = SCATTER * float(np.max([error, runtime / 2]))
+    forecast = SCATTER * float(np.max([worst_output(single, reference.meaning.run(moved)).of_peak, runtime / 2]))
     why = f"of PyTorch's own result, {SCATTER:.0f} times what a unit in the last place of the inputs does"
     return dict.fromkeys(single, _capped(forecast, why))
 

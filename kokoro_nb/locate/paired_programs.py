@@ -147,8 +147,7 @@ def _structural(tap: Tap, twin: Tap, right: Trace, own: Trace) -> Iterator[Mecha
     ]
     if longer and tap.op == twin.op:
         valid = f"the valid part of the input of {tap.name} is right, and that of its result is not"
-        words = "the padding behind the valid part takes part in it"
-        yield Mechanism(PADDED, words, (valid, *longer), explained=1.0)
+        yield Mechanism(PADDED, "the padding behind the valid part takes part in it", (valid, *longer), explained=1.0)
     lost = sorted(set(right.inputs) - set(own.inputs))
     constants = [one for one in tap.operator.inputs if one.startswith(CONSTANT) and one not in twin.operator.inputs]
     if lost and constants:

@@ -51,8 +51,7 @@ def deviations(reference: Trace, trace: Trace, names: Collection[str] | None = N
         if (names is None or name in names) and value.shape == shapes[name]:
             right, given = parts(reference.meaning.recompute(name, trace.inputs, values).numpy()), parts(value)
             # what is computed of a result of another shape is another matter
-            differs = not np.array_equal(given, right, equal_nan=given.dtype.kind == "f")
-            if given.shape == right.shape and differs:
+            if given.shape == right.shape and not np.array_equal(given, right, equal_nan=given.dtype.kind == "f"):
                 found[name] = Deviation(given, right)
     return found
 

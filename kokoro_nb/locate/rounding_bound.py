@@ -81,8 +81,7 @@ class RoundingBound:
         amount = 4 * self.unit * result.abs() if bound is None else bound
         drawn = (2 * torch.rand(result.shape, generator=self._generator, dtype=torch.float64) - 1 for _ in range(2))
         noise = torch.complex(*drawn) if result.is_complex() else next(drawn)
-        moved = torch.where(torch.isfinite(amount), result + amount * noise, result)
-        return laid_out(moved, result.stride())
+        return laid_out(torch.where(torch.isfinite(amount), result + amount * noise, result), result.stride())
 
 
 EXACT = frozenset(
@@ -144,8 +143,7 @@ def kept_wide(
         moved = []
         for x, sign in zip(narrow, cycle(signs)):
             wide = x.astype(np.float64)
-            half = 0.5 * spacing(wide, x.dtype)
-            moved.append(wide + half * (sign or generator.uniform(-1, 1, x.shape)))
+            moved.append(wide + 0.5 * spacing(wide, x.dtype) * (sign or generator.uniform(-1, 1, x.shape)))
         found = np.maximum(found, apart(right, compute(moved)))
     return np.maximum(UNROUNDED * found, COARSELY * by_channel(found))
 

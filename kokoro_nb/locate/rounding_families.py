@@ -127,8 +127,7 @@ def by_channel(values: np.ndarray) -> np.ndarray:
     Channels of fewer than `FEW` elements are taken together.
     """
     small = values.ndim < 2 or values.size < FEW * values.shape[1]
-    axes = tuple(axis for axis in range(values.ndim) if axis != 1 or small)
-    return values.max(axis=axes, keepdims=True, initial=0.0)
+    return values.max(axis=tuple(axis for axis in range(values.ndim) if axis != 1 or small), keepdims=True, initial=0.0)
 
 
 Family = Callable[[Call], Any]
@@ -250,12 +249,10 @@ def root_mean_squares(call: Call) -> torch.Tensor | None:
 def _moments(call: Call, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the error of the mean of each row, absolute, and that of its variance around that mean, relative."""
     count = max(rows.shape[-1], 1)
-    centre = rows.mean(-1)
     mean = call.of_rows(rows) / count
-    squares = (rows - centre.unsqueeze(-1)).square()
+    squares = (rows - rows.mean(-1).unsqueeze(-1)).square()
     total = squares.sum(-1)
-    found = call.of_rows(squares) + count * mean.square()
-    return mean, found / total.clamp(min=TINY) + 4 * call.unit
+    return mean, (call.of_rows(squares) + count * mean.square()) / total.clamp(min=TINY) + 4 * call.unit
 
 
 @family("cumsum")

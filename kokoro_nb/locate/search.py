@@ -62,8 +62,7 @@ def smallest(
         return ()
     parts = 2
     while len(kept) > 1:
-        edges = [len(kept) * part // parts for part in range(parts + 1)]
-        runs = [kept[begin:end] for begin, end in pairwise(edges)]
+        runs = [kept[begin:end] for begin, end in pairwise([len(kept) * part // parts for part in range(parts + 1)])]
         rests = (tuple(item for item in kept if item not in run) for run in runs)
         if (smaller := next((run for run in runs if holds(run)), None)) is not None:
             kept, parts = smaller, 2

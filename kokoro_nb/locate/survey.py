@@ -121,8 +121,7 @@ def survey(
         if absent:
             rows.append(SurveyRow(name, absent=absent))
             continue
-        source = module if name.startswith("eager") else shared
-        taken = _light(climb(runtime, source, inputs, folder, calls))
+        taken = _light(climb(runtime, module if name.startswith("eager") else shared, inputs, folder, calls))
         rows.append(_measure(name, taken, single, double))
     return tuple(rows)
 
@@ -137,9 +136,8 @@ def _measure(name: str, taken: Climb, single: Climb, double: Climb) -> SurveyRow
     fast = min(single.calls) if single.calls else float("nan")
     if taken.outputs is None or single.outputs is None or double.outputs is None:
         return SurveyRow(name, climb=taken, eager_seconds=fast)
-    outputs = (taken.outputs, single.outputs, double.outputs)
     found = {output: compare(right, taken.outputs[output]) for output, right in single.outputs.items()}
     furthest = [*found][int(np.argmax([one.of_peak for one in found.values()]))]  # a NaN is
-    given, reference, exact = (each[furthest] for each in outputs)
+    given, reference, exact = (each[furthest] for each in (taken.outputs, single.outputs, double.outputs))
     known: dict[str, Any] = {"eager64": compare(exact, given), "floor": compare(exact, reference)}
     return SurveyRow(name, climb=taken, eager32=found[furthest], eager_seconds=fast, **known)

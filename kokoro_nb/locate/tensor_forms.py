@@ -79,8 +79,7 @@ def _running_sum(self: Any, dim: int, **_: Any) -> Any:
     padded = torch.constant_pad_nd(self, [*[0, 0] * (self.ndim - 1 - axis), 0, -shape[axis] % size])
     inside = padded.reshape(*shape[:axis], -1, size, *shape[axis + 1 :]).cumsum(axis + 1)
     totals = inside.narrow(axis + 1, size - 1, 1)
-    whole = inside + (totals.cumsum(axis) - totals)
-    return whole.reshape(padded.shape).narrow(axis, 0, shape[axis])
+    return (inside + (totals.cumsum(axis) - totals)).reshape(padded.shape).narrow(axis, 0, shape[axis])
 
 
 def _cast_first(self: Any, dim: int, op: Any, result: Any, **_: Any) -> Any:
@@ -129,8 +128,7 @@ def places(shape: Any, indices: dict[int, Any]) -> Any:
     found = found.reshape([*found.shape, *[1] * (len(rest) - front)])
     for number, axis in enumerate(rest):
         behind = len(rest) - 1 - number + (wide if number < front else 0)
-        along = torch.arange(shape[axis]) * prod(shape[axis + 1 :])
-        found = found + along.reshape(-1, *[1] * behind)
+        found = found + (torch.arange(shape[axis]) * prod(shape[axis + 1 :])).reshape(-1, *[1] * behind)
     return found
 
 
@@ -227,8 +225,7 @@ def _infinite(fill_value: Any, result: Any, **_: Any) -> Any:
     """Return what is not finite as the logarithm of 0, or of -1."""
     if not is_float(result) or abs(fill_value) < float("inf"):
         return None
-    inside = -1.0 if fill_value != fill_value else 0.0
-    found = torch.full(result.shape, inside, dtype=result.dtype).log()
+    found = torch.full(result.shape, -1.0 if fill_value != fill_value else 0.0, dtype=result.dtype).log()
     return -found if fill_value > 0 else found
 
 

@@ -127,9 +127,8 @@ def one_pass_variance(evidence: Evidence) -> Mechanism | None:
     steep = flat.mean(axis=1) ** 2 / flat.var(axis=1)
     whole = [channel for channel in evidence.pattern.whole if not np.isfinite(evidence.error.given[:, channel]).all()]
     # the worst of them: a channel that is off by a few digits may have lost them to a smaller mean
-    bad = whole or list(evidence.pattern.whole or evidence.pattern.partly)
     good = np.delete(steep, [*evidence.pattern.whole, *evidence.pattern.partly])
-    lowest = float(steep[bad].min())
+    lowest = float(steep[whole or list(evidence.pattern.whole or evidence.pattern.partly)].min())
     if not lowest > 1e4:
         return None
     text = (f"mean² / variance of its input is {lowest:.2g} or more in the wrong channels",)

@@ -149,10 +149,9 @@ def _candidates(error: LocalError, wrong: Sequence[LocalError], sound: Collectio
 
 def _culprit(reference: Trace, candidate: Trace, judge: Judge, error: LocalError, names: tuple[str, ...]) -> Culprit:
     name, upstream = error.operator.name, judge.upstream(error.operator.name)
-    evidence = evidence_of(error, upstream, reference.meaning, candidate)
     about: dict[str, Any] = {"candidates": names, "inherited_error": _inherited(reference, error)}
     about |= {"upstream": upstream, "reaches_output": _reaches(reference, candidate), "tap": candidate[name]}
-    return wrong_operator(evidence, candidate.backend, **about)
+    return wrong_operator(evidence_of(error, upstream, reference.meaning, candidate), candidate.backend, **about)
 
 
 def wrong_operator(evidence: Evidence, backend: str, **about: Any) -> Culprit:

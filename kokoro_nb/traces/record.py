@@ -148,9 +148,8 @@ def sketched(value: Any, **about: Any) -> dict[str, Any]:
     seen, flat = describe(array), array.reshape(-1)
     places = np.linspace(0, flat.size - 1, min(SAMPLE, flat.size)).round().astype(int)
     parts = flat[places].astype(np.complex128 if np.iscomplexobj(flat) else np.float64).view(np.float64)
-    sha256 = hashlib.sha256(array.tobytes()).hexdigest()
     about |= {"dtype": seen.dtype, "shape": list(array.shape), "finite": seen.finite, "peak": seen.peak}
-    return {**about, "rms": seen.rms, "sha256": sha256, "sample": parts.tolist()}
+    return {**about, "rms": seen.rms, "sha256": hashlib.sha256(array.tobytes()).hexdigest(), "sample": parts.tolist()}
 
 
 def sketches_apart(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:

@@ -191,8 +191,7 @@ def compare(reference: Any, candidate: Any) -> Parity:
         # what is not finite differs even from itself, so inf - inf is left to be NaN
         difference = b - a
         noise = float(np.sum(difference**2))
-        signal = float(np.sum(a**2))
-        snr = float(10 * np.log10(np.float64(signal) / noise)) if noise else float("inf")
+        snr = float(10 * np.log10(np.float64(np.sum(a**2)) / noise)) if noise else float("inf")
         centred_a, centred_b = a - a.mean(), b - b.mean()
         norm = float(np.sqrt(np.sum(centred_a**2) * np.sum(centred_b**2)))
         correlation = float(np.sum(centred_a * centred_b)) / norm if norm else float("nan")

@@ -275,5 +275,4 @@ class Recorder:
         """Return what was recorded, with what else there is to say of the run: see `Trace`."""
         taps = tuple(self._taps[name] for name in self._operators if name in self._taps)
         missing = tuple(name for name in self._operators if name not in self._taps)
-        requested = tuple(self._operators.values())
-        return Trace(backend, taps, missing, dict(outputs), how, dict(inputs), meaning, requested)
+        return Trace(backend, taps, missing, dict(outputs), how, dict(inputs), meaning, tuple(self._operators.values()))

@@ -7,7 +7,7 @@ import pytest
 
 import kokoro_nb as nb
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection import result_record
+from kokoro_nb.inspection import inspection_report
 from kokoro_nb.traces.record import sketched
 
 STAND_IN = """#!{python}
@@ -49,7 +49,7 @@ def test_a_version_that_is_wrong_as_well_or_shows_nothing_settles_nothing(
     alone = nb.inspect(file)
     operators = [{"name": "/exp", "verdict": verdict, "error / rounding": ratio}]
     found = {"operators": operators, "outputs": [], "findings": []}
-    monkeypatch.setattr(result_record, "_record", lambda *about: found)
+    monkeypatch.setattr(inspection_report, "_record", lambda *about: found)
     report = nb.inspect(file, other_python=sys.executable)
     assert report.first.blame == alone.first.blame
     assert words in report.first.proof[-1]
@@ -59,7 +59,7 @@ def test_a_version_that_alone_is_wrong_is_noted(file, monkeypatch):
     inputs = {"x": np.linspace(0, 1, 8, dtype=np.float32)}
     output = sketched(np.exp(-inputs["x"]) * np.float32(1.5), name="y", **{"error (of peak)": 0.5})
     found = {"operators": [], "outputs": [output], "findings": []}
-    monkeypatch.setattr(result_record, "_record", lambda *about: found)
+    monkeypatch.setattr(inspection_report, "_record", lambda *about: found)
     report = nb.inspect(file, inputs, other_python=sys.executable)
     assert report.findings == ()
     assert "gives the output 'y' within 0.5 of the peak" in report.notes[-1]

@@ -85,10 +85,9 @@ class MilFile(CapturedProgram):
     @cached_property
     def _places(self) -> dict[str, tuple[Any, int]]:
         """The operation that gives each result, and which of its results it is."""
-        block = self.saved.program.functions[self._function]
         return {
             variable.name: (operation, place)
-            for operation in block.operations
+            for operation in self.saved.program.functions[self._function].operations
             if operation.op_type != "const"
             for place, variable in enumerate(operation.outputs)
             if declared_dtype(variable) is not None
@@ -109,8 +108,7 @@ class MilFile(CapturedProgram):
         """The results of the outermost program in order, each under its own name."""
         found = []
         for name, (operation, place) in self._places.items():
-            several = len(operation.outputs) > 1
-            op = f"{operation.op_type}[{place}]" if several else operation.op_type
+            op = f"{operation.op_type}[{place}]" if len(operation.outputs) > 1 else operation.op_type
             reads = tuple(dict.fromkeys(self._label(one) for one in _read(operation)))
             found.append(Operator(name, op, "", reads, *_form(operation.outputs[place])))
         return tuple(found)

@@ -90,8 +90,7 @@ class Pt2File(CapturedProgram):
 
     def made(self, seed: int = 0) -> MadeInputs:
         """Return the example inputs that the file holds, else draw some."""
-        examples = self.exported.program.example_inputs
-        leaves = list(tensors_in(examples))
+        leaves = list(tensors_in(self.exported.program.example_inputs))
         if len(leaves) == len(self.exported.inputs):
             arrays = {spec.name: array_of(leaf) for spec, leaf in zip(self.exported.inputs, leaves, strict=True)}
             return MadeInputs(arrays, dict.fromkeys(arrays, "the example that the file holds"))

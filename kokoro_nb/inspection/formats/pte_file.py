@@ -72,8 +72,8 @@ class PteFile(PteInstructions, CapturedProgram):
             read = of_executorch("deserialize_pte_binary")
             with refusing(f"{path} is cut off or damaged: {{}}."):
                 whole = read(data)
-                with_data = hasattr(whole, "program")  # ExecuTorch 0.7 returns the program alone
-                program, held = (whole.program, whole.named_data) if with_data else (whole, None)
+                # ExecuTorch 0.7 returns the program alone
+                program, held = (whole.program, whole.named_data) if hasattr(whole, "program") else (whole, None)
         if not program.execution_plan or len(program.execution_plan[0].chains) != 1:
             raise InputError(f"{path} holds no method of one chain of instructions.")
         entries = () if held is None else held.pte_data.items()
@@ -148,8 +148,7 @@ class PteFile(PteInstructions, CapturedProgram):
         for step in self.steps:
             if step.label.startswith("aten::embedding"):
                 table, indices = (step.arguments[one] for one in ("weight", "indices"))
-                source = step.sources.get(indices, "")
-                bounds[source.removeprefix(INPUT)] = int(self.tensor(table).sizes[0])
+                bounds[step.sources.get(indices, "").removeprefix(INPUT)] = int(self.tensor(table).sizes[0])
         return drawn_inputs(self.facts.inputs, seed, bounds)
 
     def run(self, inputs: Arrays) -> ProgramRun:
@@ -196,8 +195,7 @@ class PteFile(PteInstructions, CapturedProgram):
             known = inputs.get(source.removeprefix(INPUT)) if source.startswith(INPUT) else captured.get(source)
             if known is None:
                 raise InputError(f"its input {source} is not shown.")
-            tensor = self.tensor(value)
-            values[f"in{k}"] = np.asarray(known, self.dtype(value)).reshape(tensor.sizes)
+            values[f"in{k}"] = np.asarray(known, self.dtype(value)).reshape(self.tensor(value).sizes)
         with quietly():
             read, write = map(of_executorch, ("deserialize_pte_binary", "serialize_pte_binary"))
             with refusing("ExecuTorch does not write it as a program: {}", lambda error: str(error)[:200]):
@@ -218,8 +216,7 @@ class PteFile(PteInstructions, CapturedProgram):
         """Return it for a comparison with another program; a delegate's own nodes stand in its place."""
         nodes: list[ComparedNode] = []
         for step in self.steps:
-            inside = isinstance(step.operator, XnnDelegate)
-            nodes += (self._inside if inside else self._nodes)(step, len(nodes))
+            nodes += (self._inside if isinstance(step.operator, XnnDelegate) else self._nodes)(step, len(nodes))
         ends = (*self.facts.outputs.values(), *filter(None, map(self.last, sorted(self.states))))
         return ComparedProgram(self.path.name, self.inputs, ends, tuple(nodes), self._compute)
 

@@ -77,8 +77,7 @@ def _along(values: Any, input: Any, axis: int) -> Any:
 
 
 def _quantised(input: Any, scales: Any, zero_points: Any, axis: int, low: int, high: int) -> Any:
-    whole = torch.round(input / _along(scales, input, axis)) + _along(zero_points, input, axis)
-    return whole.clamp(low, high)
+    return (torch.round(input / _along(scales, input, axis)) + _along(zero_points, input, axis)).clamp(low, high)
 
 
 def _dequantised(input: Any, scales: Any, zero_points: Any, axis: int) -> Any:

@@ -232,8 +232,7 @@ class XnnDelegate:
                 key, start = (about.namedKey or b"").decode(), constants + about.offset
                 if key and key not in named:
                     raise InputError(f"the program does not hold the constant {key}")
-                data = named[key][: about.size] if key else payload[start : start + about.size]
-                return np.frombuffer(data, form)
+                return np.frombuffer(named[key][: about.size] if key else payload[start : start + about.size], form)
 
             values = {one.number: one for one in (_value(each.xvalueUnion, held) for each in graph.xvalues)}
             nodes = tuple(_node(index, each) for index, each in enumerate(graph.xnodes))
@@ -279,8 +278,7 @@ class XnnDelegate:
             result = KINDS[node.kind](node.fields, [known.get(one) for one in node.reads])
             if node.limits is not None:
                 result = result.clamp(*node.limits)
-            value = self.values[node.output]
-            known[node.output] = value.rounded(result, None if node.kind in MOVING else move)
+            known[node.output] = self.values[node.output].rounded(result, None if node.kind in MOVING else move)
             observe(node.output, known[node.output])
         return tuple(one.stored(known[one.number]).reshape(self.sizes[one.external]) for one in self.outputs)
 

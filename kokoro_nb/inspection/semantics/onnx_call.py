@@ -256,8 +256,7 @@ def _scan(call: OnnxCall, *inputs: Value) -> tuple[Value, ...]:
     state, scanned = list(inputs[: len(inputs) - count]), inputs[len(inputs) - count :]
     collected = len(body.output) - len(state)
     in_axes = call.get("scan_input_axes", [0] * count)
-    backwards = call.get("scan_input_directions", [0] * count)
-    along = zip(scanned, in_axes, backwards, strict=True)
+    along = zip(scanned, in_axes, call.get("scan_input_directions", [0] * count), strict=True)
     rows = [np.moveaxis(np.asarray(x), axis, 0)[:: 1 - 2 * back] for x, axis, back in along]
     steps: list[list[Value]] = []
     for each in zip(*rows, strict=True):
@@ -265,6 +264,5 @@ def _scan(call: OnnxCall, *inputs: Value) -> tuple[Value, ...]:
         state = results[: len(state)]
         steps.append(results[len(state) :])
     ahead = call.get("scan_output_directions", [0] * collected)
-    out_axes = call.get("scan_output_axes", [0] * collected)
-    columns = zip(zip(*steps, strict=True), out_axes, ahead, strict=True)
+    columns = zip(zip(*steps, strict=True), call.get("scan_output_axes", [0] * collected), ahead, strict=True)
     return (*state, *(np.moveaxis(np.stack(one)[:: 1 - 2 * back], 0, axis) for one, axis, back in columns))

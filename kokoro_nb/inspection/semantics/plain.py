@@ -318,8 +318,7 @@ def _dropout(call: OnnxCall, x: Array, ratio: Input = None, training: Input = No
 
 
 def _window(call: OnnxCall, size: Array, terms: tuple[float, ...]) -> Array:
-    points = int(size) if call.get("periodic", 1) else int(size) - 1
-    angle = 2 * np.pi * np.arange(int(size)) / points
+    angle = 2 * np.pi * np.arange(int(size)) / (int(size) if call.get("periodic", 1) else int(size) - 1)
     return sum((term * np.cos(k * angle) for k, term in enumerate(terms)), np.zeros(int(size)))
 
 
