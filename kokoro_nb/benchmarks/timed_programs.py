@@ -258,8 +258,7 @@ def text_to_audio(
     """
     requests = {name: Delivery(name, HOST, tokens=tokens, seconds=(room,)) for name in backends}
     for name in [name for name in backends if takes_any_length(name, HOST)]:
-        request = Delivery(name, HOST, any_length=True, seconds=(max(room, *SECONDS),))
-        requests[name + ANY_LENGTH] = request
+        request = requests[name + ANY_LENGTH] = Delivery(name, HOST, any_length=True, seconds=(max(room, *SECONDS),))
         if name == BOUNDED:
             requests[name + ANY_LENGTH + FAST] = replace(request, fast=True)
     backends_of = {name: request.backend for name, request in requests.items()}

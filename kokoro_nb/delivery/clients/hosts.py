@@ -206,10 +206,8 @@ class KokoroCoreMlHost(ClientHost):
         values |= self.load(pitch)(values)
         values |= {"f0": values["F0_pred"].reshape(1, 1, -1), "n_input": values["N_pred"].reshape(1, 1, -1)}
         values |= self.load(trunk)(values)
-        source = read_json(self.folder / known.SOURCE, "weights of the source")
-        values["har"] = hosted_har(
-            values["f0"].reshape(-1), source["linear_weights"], source["linear_bias"], known.SEED
-        )
+        layer = read_json(self.folder / known.SOURCE, "weights of the source")
+        values["har"] = hosted_har(values["f0"].reshape(-1), layer["linear_weights"], layer["linear_bias"], known.SEED)
         values |= self.load(generator)({**values, "mask": np.repeat(values["mask"], 2, axis=2)})
         audio = values["waveform"].reshape(-1)[: SAMPLES_PER_FRAME * frames].astype(np.float32)
         return ClientUtterance(tuple(ids), durations, audio, values, frames)
