@@ -127,8 +127,8 @@ def _out(arguments: argparse.Namespace) -> Path:
 
 
 def _sweep(arguments: argparse.Namespace) -> int:
+    from kokoro_nb.reporting.selection import read_spec
     from kokoro_nb.reporting.sweep import TABLE, run_sweep
-    from kokoro_nb.reporting.sweep_grid import read_spec
 
     spec = read_spec(arguments.spec)
     out = (arguments.out or outputs_folder() / "sweeps" / spec.name).resolve()

@@ -23,11 +23,10 @@ from kokoro_nb.backends.signature import TensorSpec, as_array, named_outputs
 from kokoro_nb.delivery.contract import Part
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import HARMONICS, SAMPLES_PER_FRAME, STYLE
-from kokoro_nb.models.padding import open_length
+from kokoro_nb.models.padding import open_length, part_of, widened
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.speaking import WholeTextStage
 from kokoro_nb.models.stages import DecoderStage, FromHarStage, ProsodyStage, SourceStage
-from kokoro_nb.models.static_buffers import part_of, widened
 
 Stage = tuple[str, nn.Module, dict[str, Tensor]]  # name, module, example inputs in the order of its forward
 OPSET = 17

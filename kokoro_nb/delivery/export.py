@@ -23,11 +23,11 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.models.architecture import FRAMES_PER_SECOND, MAX_PHONEMES, SAMPLE_RATE, SAMPLES_PER_FRAME, STYLE
 from kokoro_nb.models.case import Case
 from kokoro_nb.models.kokoro import Kokoro
+from kokoro_nb.models.padding import widened
 from kokoro_nb.models.patches import EXPORT_PATCHES, FAST_PATCHES, patched
 from kokoro_nb.models.phonemes import G2P
 from kokoro_nb.models.speaking import DurationStage
 from kokoro_nb.models.stages import DecoderStage
-from kokoro_nb.models.static_buffers import widened
 from kokoro_nb.models.voices import load_voice
 from kokoro_nb.storage import atomic, cache_dir, require_own
 

@@ -13,8 +13,8 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.models import noise, patches, voices
 from kokoro_nb.models.architecture import SAMPLE_RATE, SAMPLES_PER_FRAME
 from kokoro_nb.models.kokoro import Kokoro
+from kokoro_nb.models.padding import part_of, widened
 from kokoro_nb.models.phonemes import G2P, encode, voice_language
-from kokoro_nb.models.static_buffers import part_of, widened
 from kokoro_nb.models.weights import Weights
 
 

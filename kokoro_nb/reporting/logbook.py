@@ -107,7 +107,7 @@ class Logbook(CheckLog):
         InputError
             If there are no checks for a result of its type.
         """
-        from kokoro_nb.reporting.wrong_export import record_checks
+        from kokoro_nb.reporting.record_checks import record_checks
 
         results = result.values() if isinstance(result, Mapping) else result
         for one in results if isinstance(results, Iterable) else (result,):

@@ -20,7 +20,7 @@ from kokoro_nb.reporting.html import Report
 from kokoro_nb.reporting.logbook import FINDINGS
 from kokoro_nb.reporting.one_notebook import Job, Limits, execute, hush
 from kokoro_nb.reporting.runs import AGAIN, FILE, RunOutcome, RunRecord, read_run_or_damage, reusable, write_run
-from kokoro_nb.reporting.sweep_grid import SweepCell, SweepSpec, expand, value_text
+from kokoro_nb.reporting.selection import SweepCell, SweepSpec, expand, value_text
 from kokoro_nb.storage import atomic, locked, require_own
 
 if TYPE_CHECKING:

@@ -67,7 +67,9 @@ def spoken_by(
     (audio,) = (imitate if reason else speak_in)(client, folder, [request])
     (row,) = accept(kokoro, client, folder, [request], [load_voice(kokoro, kokoro.default_voice)])
     figures: dict[str, Any] = {"client": row.client, "spoken by": speaker(client)}
-    figures |= {"between stages": between_stages(client), "durations": row.durations}
+    # what is handed to a program in float16 is rounded by 2^-11
+    halved = any(rule.dtype == "float16" for inputs, _ in contract(client).programs.values() for rule in inputs)
+    figures |= {"between stages": "float16" if halved else "float32", "durations": row.durations}
     figures["dB from the same har"] = row.from_har
     figures |= {"program (MB)": row.bytes / 1e6, "load and speak (s)": row.seconds}
     name = client if contract(client).form == "ONNX" else f"{client}, by {speaker(client)}"
@@ -89,12 +91,6 @@ def agreement(rows: Sequence[Mapping[str, Any]], between: str) -> tuple[bool, fl
     right = ("equal", "equal after float16") if between == "float16" else ("equal",)
     least = float(np.min([row["dB from the same har"] for row in found] or [np.nan]))
     return bool(found) and all(row["durations"] in right for row in found), least
-
-
-def between_stages(client: str) -> str:
-    """Return ``float16`` where a client hands such values to a program, rounded by 2^-11, else ``float32``."""
-    rules = [rule for inputs, _ in contract(client).programs.values() for rule in inputs]
-    return "float16" if any(rule.dtype == "float16" for rule in rules) else "float32"
 
 
 def in_pytorch(kokoro: Kokoro, text: str, speed: float = 1.0) -> tuple[str, np.ndarray]:

@@ -12,9 +12,9 @@ from kokoro_nb.locate.remedies import Remedy, mixed_precision
 from kokoro_nb.locate.survey import SurveyRow, survey
 from kokoro_nb.models.architecture import SAMPLES_PER_FRAME
 from kokoro_nb.models.case import Case, complete_inputs
+from kokoro_nb.models.padding import widened
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.speaking import CompleteStage
-from kokoro_nb.models.static_buffers import widened
 from kokoro_nb.studies.decoder import DecoderProgram, decoder_program, spectra
 from kokoro_nb.traces.statistics import compare
 

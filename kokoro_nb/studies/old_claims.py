@@ -16,8 +16,8 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.models import model_cuts
 from kokoro_nb.models.architecture import STYLE, build, full_config
 from kokoro_nb.models.kokoro import BUNDLED, GENERATED
+from kokoro_nb.models.padding import widened
 from kokoro_nb.models.speaking import DurationStage
-from kokoro_nb.models.static_buffers import widened
 from kokoro_nb.studies.executorch_0_7 import files, read_record
 from kokoro_nb.studies.padding import padded_run
 from kokoro_nb.studies.two_stage_npu.npu_audit import uncut_audit

@@ -20,9 +20,9 @@ from kokoro_nb.backends.base import Backend, Failure, absence, running
 from kokoro_nb.backends.ladder import Outputs, loaded, outputs_of
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.case import Case, static_inputs
+from kokoro_nb.models.padding import EXTENTS
 from kokoro_nb.models.patches import patched
 from kokoro_nb.models.stages import chain
-from kokoro_nb.models.static_buffers import EXTENTS
 from kokoro_nb.traces.statistics import Parity, allowed_error, compare
 
 MAGNITUDES = {"har_phase": "har_magnitude"}  # an output that is a phase -> the one that says how much there is of it

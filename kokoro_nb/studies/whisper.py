@@ -25,8 +25,8 @@ from kokoro_nb.listening.transcript import PHRASES, Transcript, Word, doubts, ph
 from kokoro_nb.models import noise, stages
 from kokoro_nb.models.architecture import SAMPLE_RATE, SAMPLES_PER_FRAME
 from kokoro_nb.models.case import Case, decode
+from kokoro_nb.models.padding import widened
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
-from kokoro_nb.models.static_buffers import widened
 from kokoro_nb.studies.waveform_spectrum import PACKAGE
 
 

@@ -16,9 +16,9 @@ from kokoro_nb.delivery.export import Delivery, deliver
 from kokoro_nb.delivery.pipeline import TwoStages
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.case import capture
+from kokoro_nb.models.padding import part_of
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.stages import DecoderStage, FromHarStage, ProsodyStage
-from kokoro_nb.models.static_buffers import part_of
 from kokoro_nb.traces.statistics import compare
 
 TEXTS = ("Hi.", "Hello world.", "Hello world, this is a test of the exports, and of any length.")

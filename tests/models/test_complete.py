@@ -7,9 +7,9 @@ from kokoro_nb.backends.exported import export_program, snapshot
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import noise, stages
 from kokoro_nb.models.case import capture, complete_inputs
+from kokoro_nb.models.padding import widened
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.speaking import CompleteStage
-from kokoro_nb.models.static_buffers import widened
 from kokoro_nb.traces.statistics import compare
 
 

@@ -9,10 +9,10 @@ import torch
 from kokoro_nb.errors import InputError
 from kokoro_nb.models import model_cuts, noise, seven_stages, stages
 from kokoro_nb.models.case import static_inputs
+from kokoro_nb.models.padding import EXTENTS, widened
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.speaking import FEATURES, DurationProgram, SynthesizerProgram, TextToAudio
 from kokoro_nb.models.stages import chain
-from kokoro_nb.models.static_buffers import EXTENTS, widened
 
 FRAMES = 12
 

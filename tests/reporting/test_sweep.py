@@ -18,9 +18,8 @@ from kokoro_nb.reporting import sweep
 from kokoro_nb.reporting.execute import NotebookResult
 from kokoro_nb.reporting.one_notebook import Limits
 from kokoro_nb.reporting.runs import RunOutcome, RunRecord, content_key, read_run, read_runs
-from kokoro_nb.reporting.selection import read_notebook
+from kokoro_nb.reporting.selection import expand, read_notebook, read_spec
 from kokoro_nb.reporting.sweep import CellError, run_cell, run_sweep, write_table
-from kokoro_nb.reporting.sweep_grid import expand, read_spec
 from tests.reporting.conftest import save_notebook
 
 parquet = pytest.importorskip("pyarrow.parquet")

@@ -24,7 +24,7 @@ from kokoro_nb.models.weights import read_config, read_state
 from kokoro_nb.reporting.fragments import board
 from kokoro_nb.reporting.html import read_body
 from kokoro_nb.reporting.runs import RunRecord, read_run, read_run_or_damage, write_run
-from kokoro_nb.reporting.sweep_grid import read_spec
+from kokoro_nb.reporting.selection import read_spec
 from kokoro_nb.traces.trace import Operator
 from tests.delivery.test_contract import delivery
 from tests.robustness.test_hostile import table, voice, whole_voice

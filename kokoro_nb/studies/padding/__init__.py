@@ -13,9 +13,9 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.models import noise, stages
 from kokoro_nb.models.architecture import SAMPLE_RATE, SAMPLES_PER_FRAME
 from kokoro_nb.models.case import Case
+from kokoro_nb.models.padding import widened
 from kokoro_nb.models.patches import active
 from kokoro_nb.models.speaking import DurationStage
-from kokoro_nb.models.static_buffers import widened
 from kokoro_nb.studies.decoder import decoder_part
 from kokoro_nb.traces.statistics import of_peak
 from kokoro_nb.traces.trace import Trace

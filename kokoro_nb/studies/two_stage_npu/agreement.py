@@ -19,8 +19,8 @@ from kokoro_nb.listening.waveform import Join, joins
 from kokoro_nb.models.architecture import STYLE
 from kokoro_nb.models.case import Case, decode
 from kokoro_nb.models.kokoro import Kokoro
+from kokoro_nb.models.padding import EXTENTS
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
-from kokoro_nb.models.static_buffers import EXTENTS
 from kokoro_nb.traces.statistics import compare
 
 INPUTS = ("asr", "f0", "n")  # of the decoder, that are predicted

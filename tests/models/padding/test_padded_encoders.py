@@ -3,9 +3,9 @@ import torch
 
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.models import stages
+from kokoro_nb.models.padding import widened
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.speaking import DurationStage
-from kokoro_nb.models.static_buffers import widened
 from kokoro_nb.traces.statistics import compare
 
 LIMIT = 1e-5  # of the peak, in float32; some 1e-6 was measured
