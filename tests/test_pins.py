@@ -19,8 +19,8 @@ EXTRAS = PROJECT["optional-dependencies"]
 LOCKED = lock.read_lock() | lock.read_lock(lock.CPU)
 
 SOURCES = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "kokoro_nb").rglob("*.py"))}
-# Started by `make lab`; what torch.onnx exports through, misaki has for espeak, and ExecuTorch quantises by
-UNIMPORTED = {"jupyterlab", "onnxscript", "phonemizer-fork", "torchao"}
+# Started by `make lab`; what torch.onnx exports through, misaki has for espeak, ExecuTorch quantises and TVM calls by
+UNIMPORTED = {"jupyterlab", "onnxscript", "phonemizer-fork", "torchao", "apache-tvm-ffi"}
 OPTIONAL = {"qai_hub"}  # a service's client: who has an account with it installs it
 PROVIDERS = packages_distributions()
 LISTED = "jupyterlab torch numpy matplotlib librosa coremltools executorch apache-tvm papermill openai-whisper"

@@ -212,10 +212,10 @@ def f0_difference(reference: Floats, candidate: Floats) -> tuple[float, float, i
     int
         Number of frames behind the median; with none of them it is NaN.
     """
-    cents = np.abs(1200 * np.log2(candidate / reference))
-    both = int(np.isfinite(cents).sum())
+    both = np.isfinite(reference) & np.isfinite(candidate)
+    cents = np.abs(1200 * np.log2(candidate[both] / reference[both]))
     disagreement = float(np.mean(np.isnan(reference) != np.isnan(candidate)))
-    return float(np.nanmedian(cents)) if both else math.nan, disagreement, both
+    return float(np.median(cents)) if both.any() else math.nan, disagreement, int(both.sum())
 
 
 def compare_f0(reference: Signal, candidate: Signal, sr: int) -> tuple[float, float, int]:

@@ -342,7 +342,8 @@ def pointwise(call: Call) -> torch.Tensor | None:
     for signs in product((1, -1), repeat=min(len(floats), 2)):
         turn = chain(signs, repeat(1))
         found = call.again(lambda one, turn=turn: one * (1 + 2 * call.unit * next(turn)))  # type: ignore[misc]
-        moved = torch.maximum(moved, (found - call.right).abs().nan_to_num(0.0, 0.0, 0.0))  # so allows nothing there
+        off = (found - call.right).abs()
+        moved = torch.maximum(moved, torch.where(off.isfinite(), off, 0.0))  # what is not finite allows nothing
     return moved + 8 * call.unit * (call.right.abs() + _reach(call))
 
 
