@@ -6,6 +6,7 @@ import sys
 import tomllib
 from importlib.metadata import packages_distributions, requires, version
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from lock import write_lock as lock
@@ -93,7 +94,6 @@ def test_an_absent_package_is_one_sentence_with_the_extra_that_brings_it(module,
     assert str(absent_package(absent)) == sentence
     assert absent_package(ModuleNotFoundError("No module named 'mine'", name="mine")) is None
     assert absent_package(ImportError("cannot import name", name=module)) is None
-    monkeypatch.setitem(sys.modules, "kokoro_nb.reporting.versions", None)
-    monkeypatch.setattr("kokoro_nb.__main__.absent_package", lambda error: absent_package(absent))
+    monkeypatch.setattr("kokoro_nb.commands.notebooks.doctor", Mock(side_effect=absent))
     assert main(["doctor"]) == 2
     assert capsys.readouterr().err == f"kokoro-nb: {sentence}\n"

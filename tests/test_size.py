@@ -14,7 +14,7 @@ BUDGETS = {
     "locate, inspection, faults, traces": 9_715,
     "backends": 4_113,
     "reporting": 2_963,
-    "delivery": 2_604,
+    "delivery": 2_606,
     "models": 2_342,
     "benchmarks": 649,
     "defects": 923,

@@ -35,6 +35,14 @@ SECONDS = (3.0, 10.0, 45.0)
 TOKENS = 256
 
 
+class PartNotExportedError(InputError):
+    """One of the programs of a delivery cannot be exported; `failure` is the record of it."""
+
+    def __init__(self, part: str, failure: Failure) -> None:
+        super().__init__(f"The program '{part}' cannot be exported: {failure}.")
+        self.failure = failure
+
+
 @dataclass(frozen=True)
 class Delivery:
     """What to deliver.
@@ -197,18 +205,14 @@ def _part(request: Delivery, part: str, module: torch.nn.Module, inputs: dict[st
         try:
             return open_part(part, module, inputs, folder, runtime.name, request.most_frames)
         except RungError as error:
-            raise _refused(part, error.failure(runtime.name)) from error
+            raise PartNotExportedError(part, error.failure(runtime.name)) from error
     exported = export_program(module, inputs)
     if isinstance(exported, Failure):
-        raise _refused(part, exported)
+        raise PartNotExportedError(part, exported)
     artifact = runtime.export(exported, inputs)
     if isinstance(artifact, Failure):
-        raise _refused(part, artifact)
+        raise PartNotExportedError(part, artifact)
     return Part(runtime.name, _copy(artifact, part, folder), exported.inputs, output_specs(exported))
-
-
-def _refused(part: str, failure: Failure) -> InputError:
-    return InputError(f"The program '{part}' cannot be exported: {failure}.")
 
 
 def _copy(artifact: Artifact, part: str, folder: Path) -> str:
