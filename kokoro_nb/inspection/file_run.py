@@ -36,7 +36,7 @@ OF_WHOLE = 256 * 2**20  # the same where the whole file is run for each group
 HEAVY = 128 * 2**20  # bytes of a file whose groups are not run on two threads: each would be loaded once more
 APART = 2.0**-16  # of the peak: what orders of summation make of it on several threads is less
 AGAIN, THREADS = "a second call", "two threads"
-GIVEN = tuple(map(np.dtype, "fd?bhilBHIL"))  # as characters of NumPy
+GIVEN = tuple(map(np.dtype, ("f4", "f8", "?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")))
 ONNX_LINES = """\
 import onnx
 import onnxruntime
