@@ -361,7 +361,7 @@ def _short(node: Any) -> str:
 
 def _call(node: Any, values: Mapping[Any, Any], double: bool, substitute: Hook = None) -> Any:
     import torch
-    from torch.fx.node import map_arg
+    from torch.fx.node import map_aggregate, map_arg
 
     args, kwargs = map_arg((node.args, node.kwargs), values.__getitem__)
     target = node.target
@@ -371,6 +371,10 @@ def _call(node: Any, values: Mapping[Any, Any], double: bool, substitute: Hook =
         args, kwargs = _double_dtypes(args), _double_dtypes(kwargs)
         if str(target) == "aten.view.default":  # an operator may lay its result out in another way in float64
             target = torch.ops.aten.reshape.default
+        if str(target).startswith("quantized_decomposed."):  # whose operators take float32 alone
+            args = map_aggregate(
+                args, lambda one: one.float() if isinstance(one, torch.Tensor) and one.is_floating_point() else one
+            )
     result = _widened(target(*args, **kwargs), double)  # a cast rounds, and what goes on from it is float64
     return result if substitute is None else substitute(node.target, args, kwargs, result)
 

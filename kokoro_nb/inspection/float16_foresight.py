@@ -18,6 +18,7 @@ from kokoro_nb.inspection.onnx_model import OnnxNode, freeing, last_readers, nod
 from kokoro_nb.inspection.rounding_limits import PRODUCTS, SUMS
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, computed, widened
 from kokoro_nb.inspection.value_types import Arrays, NodeIdentity, Tell, Value, Values
+from kokoro_nb.traces.statistics import blockwise
 
 LARGEST = 65504.0
 BITS = 11  # of a float16
@@ -150,14 +151,16 @@ def _is_float(value: Value) -> bool:
     return isinstance(value, np.ndarray) and value.dtype == np.float64 and value.size > 0
 
 
-@np.errstate(over="ignore", invalid="ignore")
 def _halved(value: Value) -> Value:
     """Return floats rounded to float16 in float64, those beyond its range to its 11 bits; everything else as it is."""
     if isinstance(value, list):
         return [_halved(one) for one in value]
     wide = widened(value)
-    if not isinstance(wide, np.ndarray) or wide.dtype.kind != "f":
-        return wide
+    return blockwise(_rounded, wide) if isinstance(wide, np.ndarray) and wide.dtype.kind == "f" else wide
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def _rounded(wide: np.ndarray) -> np.ndarray:
     # Veltkamp's splitting leaves 11 bits, and a sum with 1.5 x 2^28 the multiples of 2^-24 (T. J. Dekker, 1971)
     rounded, size = wide * SPLIT, np.abs(wide)
     rounded = np.asarray(rounded - (rounded - wide))
@@ -182,7 +185,7 @@ def _sums(call: OnnxCall, inputs: list[Value], exact: list[Value]) -> np.ndarray
         return np.abs(exact[0]) * (np.size(inputs[0]) / np.maximum(np.size(exact[0]), 1))
     inputs = [widened(one) for one in inputs]
     if kind in PRODUCTS or kind in SUMS:
-        return np.abs(computed(call, [np.abs(x) if _is_float(x) else x for x in inputs])[0])
+        return np.abs(computed(call, [np.abs(x) if _is_float(x) else x for x in inputs], np.float32)[0])
     if kind in NORMS:
         return np.square(inputs[0]).sum(axis=tuple(range(1 if inputs[0].ndim < 3 else 2, inputs[0].ndim)) or None)
     if kind in EXPONENTIALS:

@@ -15,7 +15,7 @@ from kokoro_nb.inspection.value_types import Array, Input, NodeIdentity, Several
 from kokoro_nb.locate.local_error import LocalError, judged
 from kokoro_nb.locate.rounding_bound import is_float, kept_wide, spacing
 from kokoro_nb.locate.rule_evidence import pattern
-from kokoro_nb.traces.statistics import describe, of_peak, relative_difference
+from kokoro_nb.traces.statistics import BLOCK, describe, of_peak, relative_difference
 from kokoro_nb.traces.trace import Operator
 
 Far = tuple[float, float, bool]
@@ -293,15 +293,18 @@ def _distance(value: np.ndarray, right: np.ndarray) -> tuple[float, float]:
     """Return `relative_difference` and `relative_noise`, where all is finite both from one difference."""
     if value.shape != right.shape or right.dtype.kind not in "fiub":
         return relative_difference(value, right), float("nan") if right.dtype.kind in "fiub" else 0.0
-    given, exact = (np.asarray(one, np.float64).ravel() for one in (value, right))
+    given, exact = value.ravel(), np.asarray(right, np.float64).ravel()
+    peaks, energies = np.zeros(2), np.zeros(2)  # of the difference, and of what is right
     with np.errstate(over="ignore", invalid="ignore"):
-        difference = given - exact
-        if np.isfinite(difference).all():
-            apart = of_peak(*(float(np.abs(one).max(initial=0)) for one in (difference, exact)))
-        else:
+        for start in range(0, exact.size, BLOCK):
+            one = exact[start : start + BLOCK]
+            both = given[start : start + BLOCK].astype(np.float64) - one, one
+            peaks = np.maximum(peaks, [np.maximum(each.max(), -each.min()) for each in both])
+            energies += [np.einsum("i,i", each, each) for each in both]
+        apart, (noise, signal) = of_peak(*map(float, peaks)), energies
+        if not np.isfinite(peaks).all():
             apart, finite = relative_difference(value, right), np.isfinite(exact)
-            difference, exact = (np.where(finite, one, 0.0) for one in (difference, exact))
-        noise, signal = float(difference @ difference), float(exact @ exact)
+            noise, signal = (float(np.square(one[finite]).sum()) for one in (given.astype(np.float64) - exact, exact))
     if not np.isfinite(noise):
         return apart, float("nan")
     return apart, 0.0 if noise == 0 else float(np.sqrt(noise / signal)) if signal else float("inf")

@@ -105,18 +105,20 @@ def _of_family(call: OnnxCall, inputs: Several, right: np.ndarray, family: str, 
         wide = all(one.dtype != np.float32 for one in given if isinstance(one, np.ndarray))
         if not wide and call.node.op_type == "Conv" and call.get("group", 1) == 1:
             given[1:] = [one if one is None else one[:1] for one in given[1:]]  # of ones: each channel gives the same
-        return torch.tensor(np.asarray(computed(call, given, np.float64 if wide else np.float32)[0], np.float64))
+        return _tensor(np.asarray(computed(call, given, np.float64 if wide else np.float32)[0], np.float64))
 
-    named = {str(place): _tensor(widened(one)) for place, one in enumerate(inputs)}
+    named = {str(place): _tensor(one) for place, one in enumerate(inputs)}
     roles = {name: _tensor(one) for name, one in roles.items()}
     flipped = (roles["dim"],) if family == "cumsum" and call.get("reverse", 0) else ()
-    found = FAMILIES[family](Call(compute, named, torch.tensor(np.flip(right, flipped).copy()), u, roles))
+    found = FAMILIES[family](Call(compute, named, _tensor(np.flip(right, flipped)), u, roles))
     return None if found is None else np.flip(found.numpy(), flipped)
 
 
 def _tensor(value: Any) -> Any:
-    floats = isinstance(value, np.ndarray) and value.dtype.kind == "f"
-    return torch.tensor(value, dtype=torch.float64) if floats else value
+    """Return floats as a tensor of float64, not copied where they are an array of it already; others as they are."""
+    wide = widened(value)
+    floats = isinstance(wide, np.ndarray) and wide.dtype.kind == "f"
+    return torch.from_numpy(np.require(wide, requirements="CW")) if floats else value
 
 
 def _bare(call: OnnxCall, inputs: Several) -> tuple[OnnxCall, Several]:

@@ -11,6 +11,7 @@ import torch
 from kokoro_nb.backends.called_operators import arguments_by_name, laid_out
 from kokoro_nb.backends.signature import epsilon
 from kokoro_nb.locate.rounding_families import FAMILIES, Call, by_channel, running_steps
+from kokoro_nb.traces.statistics import blockwise
 
 ROUNDINGS = 16  # how many times the measured effect of rounding is allowed: one draw of it may be a small one
 COARSELY = 2  # times what the rounding of inputs of fewer bits does to a channel
@@ -100,13 +101,12 @@ def is_float(dtype: np.dtype) -> bool:
 
 
 def spacing(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Return the unit in the last place of `dtype` at each of the float64 `values`; at infinity that of the largest."""
+    """Return the unit in the last place of `dtype` at each of the float64 `values`; that at 0.5 of those not finite."""
     info = torch.finfo(getattr(torch, dtype.name))  # NumPy knows none of 8 bits, nor bfloat16
     digits, lowest, highest = (int(np.frexp(one)[1]) - 1 for one in (1 / info.eps, info.smallest_normal, info.max))
-    with np.errstate(invalid="ignore"):
-        exponents = np.frexp(np.where(np.isfinite(values), values, 0.0))[1] - 1
-    exponents = np.where(values == 0, lowest, exponents)
-    return np.ldexp(1.0, np.clip(exponents, lowest, highest) - digits)
+    sizes = np.where(np.isfinite(values), values, 0.5)
+    powers = (sizes.view(np.int64) & np.int64(0x7FF << 52)).view(np.float64)  # of two: the mantissa is cut off
+    return np.asarray(np.clip(powers, 2.0**lowest, 2.0**highest) * 2.0**-digits)
 
 
 def units(right: np.ndarray, spacing_at_1: float) -> np.ndarray:
@@ -156,9 +156,11 @@ def apart(right: np.ndarray, *others: Any) -> np.ndarray:
     found = np.zeros(right.shape)
     for other in (np.asarray(one, np.float64) for one in others):
         if other.shape == right.shape:
-            with np.errstate(invalid="ignore"):
-                difference = np.abs(other - right)
-            if not np.isfinite(difference).all():
-                difference = np.where(np.isfinite(difference), difference, 0.0)
-            np.maximum(found, difference, out=found)
+            found = np.maximum(found, blockwise(_difference, other, right))
     return found
+
+
+@np.errstate(invalid="ignore")
+def _difference(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    difference = np.abs(one - other)
+    return np.where(np.isfinite(difference), difference, 0.0)

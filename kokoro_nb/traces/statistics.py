@@ -1,6 +1,6 @@
 """Statistics of a whole tensor, with what is not finite counted and never replaced, and its distance from another."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,6 +116,17 @@ def wrong_channels(wrong: np.ndarray) -> tuple[tuple[int, ...], tuple[int, ...]]
     some, every = wrong.any(axis=axes), wrong.all(axis=axes)
     whole, partly = np.flatnonzero(some & every), np.flatnonzero(some & ~every)
     return tuple(whole.tolist()), tuple(partly.tolist())
+
+
+BLOCK = 2**14  # elements: several arrays of them in float64 stay in the cache
+
+
+def blockwise(function: Callable[..., np.ndarray], *arrays: np.ndarray) -> np.ndarray:
+    """Return what an elementwise function gives for arrays of one shape, in float64, computed block by block."""
+    flat, result = [one.ravel() for one in arrays], np.empty(arrays[0].size)
+    for start in range(0, result.size, BLOCK):
+        result[start : start + BLOCK] = function(*(one[start : start + BLOCK] for one in flat))
+    return result.reshape(arrays[0].shape)
 
 
 FLOORS = 4  # a right runtime rounds elsewhere than eager float32, and so may be off by a few times as much

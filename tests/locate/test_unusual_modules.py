@@ -94,3 +94,20 @@ def test_a_dropout_that_is_left_on_is_named_whether_or_not_the_runtime_draws_ane
     assert found.exit_status == 1, found.statement
     assert "dropout" in found.first.tap.operator.kind
     assert found.first.mechanism.name == "baked-in random numbers"
+
+
+def _halving(x):
+    return x.mul_(0.5).cos()
+
+
+def _quantised(x):
+    decomposed = pytest.importorskip("torchao.quantization.pt2e") and torch.ops.quantized_decomposed
+    about = 0.02, 3, -128, 127, torch.int8
+    return decomposed.dequantize_per_tensor(decomposed.quantize_per_tensor(x.tanh(), *about), *about)
+
+
+@pytest.mark.parametrize(("function", "name"), [(_halving, "executorch-portable"), (_quantised, "onnxruntime")])
+def test_an_input_that_is_written_to_and_quantised_operators_are_judged(function, name):
+    present(name)
+    found = nb.diagnose(Of(function), {"x": torch.randn(2, 8)}, name)
+    assert (found.verdict, found.output and found.output.verdict) == ("pass", "pass"), found.statement

@@ -115,8 +115,8 @@ class Interpreter:
     inputs, outputs, states : tuple of str
         Their names, in order.
     unseeded : tuple of str
-        Random operators without a seed of their own, of which no two runtimes draw the same. A warning names them. Here
-        they begin anew in every run.
+        Random operators without a seed of their own, of which no two runtimes draw the same. A warning names them. They
+        draw other numbers in every run.
 
     Raises
     ------
@@ -126,6 +126,7 @@ class Interpreter:
 
     def __init__(self, program: Any, arithmetic: Arithmetic = FLOAT32, function: str = "main"):
         self.arithmetic = arithmetic
+        self._drawn = torch.Generator().manual_seed(0)  # what has no seed draws anew in each call, as in Core ML
         self._function = program.functions[function]
         self._constants: dict[Any, Any] = {}
         self._blocks: dict[Any, list[PlannedOperation]] = {}
@@ -201,7 +202,7 @@ class Interpreter:
         given |= {name: self._input(name, inputs[name]) for name in self.inputs}
         values = {self._function.inputs[name]: value for name, value in given.items()}
         with torch.no_grad():
-            results = self._run(self._function, values, observe, torch.Generator().manual_seed(0))
+            results = self._run(self._function, values, observe, self._drawn)
         return {name: np.array(result.numpy()) for name, result in zip(self.outputs, results, strict=True)}
 
     def alone(self, operation: Any, inputs: Mapping[str, Any]) -> list[np.ndarray] | None:

@@ -104,7 +104,7 @@ def widened(value: Value, dtype: Any = np.float64) -> Value:
     array = np.asarray(value)
     name = array.dtype.name
     if array.dtype.kind == "f" or name.startswith(("bfloat16", "float")):
-        return array.astype(dtype)
+        return array.astype(dtype, copy=isinstance(array.base, np.ndarray))  # a view holds the whole that it is of
     return array.astype(_SMALL.get(name, array.dtype), copy=False)
 
 

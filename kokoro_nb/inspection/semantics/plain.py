@@ -27,27 +27,29 @@ def _pads(call: OnnxCall, sizes: Sequence[int], kernel: Sequence[int]) -> Pads:
     return paddings(KINDS.get(call.get("auto_pad"), "custom"), pairs, sizes, spans, call.get("strides", ones))
 
 
-def _by_torch(call: OnnxCall, x: Any, weight: Array, bias: Input, transposed: bool = False) -> Any:
-    """Return a convolution without padding, as a tensor of PyTorch."""
+def _by_torch(call: OnnxCall, x: Any, weight: Array, bias: Input, pads: Pads, transposed: bool = False) -> Any:
+    """Return a convolution as a tensor of PyTorch."""
     w: Any
     w, b = (None if one is None else torch.from_numpy(np.ascontiguousarray(one)) for one in (weight, bias))
-    none, ones = [0] * (x.ndim - 2), [1] * (x.ndim - 2)
+    around = [before if before == behind else 0 for before, behind in pads]  # what PyTorch pads without a copy
+    wide = padded(x, [(before - n, behind - n) for n, (before, behind) in zip(around, pads, strict=True)])
+    none, ones = [0] * len(pads), [1] * len(pads)
     steps, apart = call.get("strides", ones), call.get("dilations", ones)
-    return torch.convolution(x, w, b, steps, none, apart, transposed, none, call.get("group", 1))
+    return torch.convolution(wide, w, b, steps, around, apart, transposed, none, call.get("group", 1))
 
 
 @meaning("Conv")
 def convolved(call: OnnxCall, x: Array, weight: Array, bias: Input = None) -> Array:
     """Return the convolution over one to three axes."""
-    wide = padded(torch.from_numpy(np.ascontiguousarray(x)), _pads(call, x.shape[2:], weight.shape[2:]))
-    return np.asarray(_by_torch(call, wide, weight, bias))
+    pads = _pads(call, x.shape[2:], weight.shape[2:])
+    return np.asarray(_by_torch(call, torch.from_numpy(np.ascontiguousarray(x)), weight, bias, pads))
 
 
 @meaning("ConvTranspose")
 def transposed(call: OnnxCall, x: Array, weight: Array, bias: Input = None) -> Array:
     """Return the transposed convolution: computed whole, then cut by its padding."""
     sizes, rank, automatic = x.shape[2:], x.ndim - 2, call.get("auto_pad", "NOTSET")
-    whole = _by_torch(call, torch.from_numpy(np.ascontiguousarray(x)), weight, None, transposed=True)
+    whole = _by_torch(call, torch.from_numpy(np.ascontiguousarray(x)), weight, None, [(0, 0)] * rank, transposed=True)
     wanted, extra = call.get("output_shape"), call.get("output_padding", [0] * rank)
     if wanted is None and automatic in ("SAME_UPPER", "SAME_LOWER"):
         wanted = np.multiply(sizes, call.get("strides", [1] * rank))
