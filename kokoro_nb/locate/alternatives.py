@@ -69,8 +69,8 @@ def _place(function: Callable[..., Any], self: np.ndarray, dim: int | None = Non
 
 def _resized(mode: str, input: np.ndarray, output_size: Any = None, scale_factors: Any = None, **given: Any) -> Any:
     sizes = output_size or [int(size * one) for size, one in zip(input.shape[2:], scale_factors, strict=True)]
-    about = {"align_corners": given["align_corners"]} if "align_corners" in given else {}
-    return torch.nn.functional.interpolate(torch.from_numpy(input), sizes, mode=mode, **about).numpy()
+    corners = given.get("align_corners")  # which an interpolation by the nearest neighbour has not
+    return torch.nn.functional.interpolate(torch.from_numpy(input), sizes, mode=mode, align_corners=corners).numpy()
 
 
 def _scattered(one: Callable[[list[Any]], Any]) -> Callable[..., Any]:
@@ -176,7 +176,7 @@ def _other_values(parameter: Any, value: Any, tensor: np.ndarray) -> list[Any]:
         return [axis for axis in axes if np.any(np.mod(axis, len(shape)) != np.mod(value, len(shape)))]
     near = [value - 1, value + 1, 2 * value, value // 2, *shape[1:2], 1] if isinstance(value, int) else []
     if parameter.name == "other" and isinstance(value, int | float) and tensor.dtype.kind in "iub":
-        near = [tensor.dtype.type(value).item(), *near]
+        near = [np.asarray(value).astype(tensor.dtype).item(), *near]
     known = [one for one in (parameter.default_value, *near) if one is not None and one != value]
     return known if isinstance(value, int | float | str) else []
 

@@ -14,6 +14,7 @@ from tests.backends.small import taking
 
 X = np.linspace(-2, 2, 32).reshape(1, 4, 8)
 WHOLE = np.arange(-3, 5)
+SMALL = np.int8([1, 50, 100])
 PAIR = {"self": X, "other": np.sin(3 * X)}
 POOLED = {"self": X, "kernel_size": [4], "stride": [2], "padding": [2], "ceil_mode": False}
 SCALED = {"input": X, "output_size": None, "scale_factors": [0.8]}
@@ -87,6 +88,7 @@ def _first(kind, given, right, arguments):
         ("_upsample_bilinear2d_aa.vec", _image(False), _image(True), IMAGE, "an interpolation without antialiasing"),
         ("mul.Tensor", 0 * WHOLE, 0.5 * WHOLE, {"self": WHOLE, "other": 0.5}, "one whose other is 0, not 0.5"),
         ("ge.Scalar", WHOLE >= 0, WHOLE >= 0.5, {"self": WHOLE, "other": 0.5}, "one whose other is 0, not 0.5"),
+        ("lt.Scalar", SMALL < 44, SMALL > 0, {"self": SMALL, "other": 300}, "one whose other is 44, not 300"),
         ("mul.Tensor", X > 0, (X > 0) * 0.5, {"self": X > 0, "other": 0.5}, "one whose other is True, not 0.5"),
         ("div", WHOLE // 2, WHOLE / 2, {"self": WHOLE, "other": 2, "rounding_mode": None}, "the floor of the rounded"),
         ("div", np.trunc(WHOLE / 2), WHOLE / 2, {"self": WHOLE, "other": 2, "rounding_mode": None}, "integer division"),
