@@ -15,7 +15,7 @@ from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.ladder import difference, loaded, outputs_of
 from kokoro_nb.backends.segment import output_of, result_nodes, with_outputs
 from kokoro_nb.backends.signature import Arrays, as_array, checked
-from kokoro_nb.errors import InputError
+from kokoro_nb.errors import InputError, one_line
 from kokoro_nb.locate.bisection import narrowed
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.local_error import LocalError
@@ -271,15 +271,18 @@ def investigate(
         program = runtime.load(made)
     trace = program.trace(inputs, keep="full")
     if not trace.taps:
-        trace = with_extra_outputs(runtime, candidate, inputs, "all", "full", folder)
+        try:
+            trace = with_extra_outputs(runtime, candidate, inputs, "all", "full", folder)
+        except Exception as error:  # each runtime has its own; then none of the operators is seen
+            trace = replace(trace, how=f"with results as further outputs it stops: {one_line(error)}")
     del program  # with its weights and its working memory, before much is computed
     reference = reference_trace(candidate, inputs) if reference is None else reference
     trace = sharing(_laid(trace, reference), reference)
     errors = judged(reference, trace)
     faults = narrowed(divergences(reference, trace, errors), runtime, candidate, reference)
     first = _with_figures(first_nonfinite(reference, trace), faults)
-    seen = faults, errors, worst_output(past.first, trace.outputs), past
-    return Investigation(runtime.name, reference, trace, first, *seen)
+    probe = worst_output(past.first, trace.outputs)
+    return Investigation(runtime.name, reference, trace, first, faults, errors, probe, past)
 
 
 def _stateful(candidate: Exported, inputs: Arrays) -> Runnable | None:

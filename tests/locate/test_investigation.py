@@ -1,5 +1,6 @@
 """A look into a program on any backend, and one run from end to end."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -25,7 +26,7 @@ from kokoro_nb.locate.investigation import (
     with_extra_outputs,
 )
 from kokoro_nb.locate.local_error import LocalError
-from tests.backends.small import Of, here, present, results
+from tests.backends.small import Here, Of, here, present, results
 from tests.corpus.programs import Tiny, tiny_inputs
 
 X = tiny_inputs()
@@ -170,6 +171,31 @@ def test_a_program_that_cannot_be_exported_is_refused(net):
     nothing = SimpleNamespace(load=lambda made: loadable(made, "nothing"), export=lambda *_: failure)
     with pytest.raises(InputError, match=r"nothing to load, for .*no such thing"):
         traced(nothing, net, ONE, "all", "stats", None)
+
+
+class OneOutput(Here):
+    """Shows none of its operators, and takes programs of one output alone."""
+
+    name = "one-output"
+
+    def export(self, module, inputs, folder=None):
+        refused = Failure(self.name, "lowered", "TypeError", "one output")
+        return BACKENDS["eager"].export(module, inputs) if len(module.outputs) == 1 else refused
+
+    def load(self, artifact):
+        program = loadable(artifact, "eager").program
+
+        def trace(inputs, keep):
+            seen = program.trace(inputs, keep=keep)
+            return replace(seen, taps=(), missing=tuple(tap.name for tap in seen.taps))
+
+        return SimpleNamespace(run=program.run, trace=trace)
+
+
+def test_a_runtime_that_takes_no_further_outputs_is_searched_by_bisection():
+    healthy = export_program(Of(lambda x: (x.sin() * 2).exp()), ONE)
+    found = diagnose(plant(healthy, Fault("sign_flip", ":mul")), ONE, OneOutput(), reference=healthy)
+    assert (found.method, found.verdict, found.first.tap.name) == ("bisection", "fail", ":mul")
 
 
 INPUTS = {"x": np.array([1.0, 2.0], np.float32), "index": np.array([0], np.int64)}
