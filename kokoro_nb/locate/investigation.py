@@ -20,7 +20,7 @@ from kokoro_nb.locate.bisection import narrowed
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.locate.output_error import OutputError, worst_output
-from kokoro_nb.locate.verdicts import divergences, first_nonfinite, judged
+from kokoro_nb.locate.verdicts import divergences, first_nonfinite, local_errors
 from kokoro_nb.traces.trace import Keep, Recorder, Tap, Taps, Trace, chosen, sharing
 
 EXTRA_OUTPUTS = "compiled once more, with results as further outputs"
@@ -78,7 +78,7 @@ def with_extra_outputs(
 
 
 def _overwritten(node: Any) -> bool:
-    """Return whether nothing reads what a node gives but writes to it, which TVM takes for writes in place."""
+    """Return whether a node is read by writes to it alone, which TVM takes for writes in place."""
     writes = [str(user.target).startswith(("aten.fill.", "aten.copy.")) for user in node.users]
     return all([*writes, bool(writes), *(user.args[1:].count(node) == 0 for user in node.users)])
 
@@ -278,7 +278,7 @@ def investigate(
     del program  # with its weights and its working memory, before much is computed
     reference = reference_trace(candidate, inputs) if reference is None else reference
     trace = sharing(_laid(trace, reference), reference)
-    errors = judged(reference, trace)
+    errors = local_errors(reference, trace)
     faults = narrowed(divergences(reference, trace, errors), runtime, candidate, reference)
     first = _with_figures(first_nonfinite(reference, trace), faults)
     probe = worst_output(past.first, trace.outputs)
@@ -293,7 +293,7 @@ def _stateful(candidate: Exported, inputs: Arrays) -> Runnable | None:
 
 
 def _laid(trace: Trace, reference: Trace) -> Trace:
-    """Return a trace at another length than the example's with the views in their shape: it may show their memory."""
+    """Return a trace with its views in their shapes; at another length than the example's it may show their memory."""
     shapes = {tap.name: tap.statistics.shape for tap in reference.taps}
 
     def value(tap: Tap) -> np.ndarray | None:

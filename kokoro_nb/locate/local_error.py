@@ -320,10 +320,7 @@ def _step_shares(error: np.ndarray, allowed: np.ndarray, axis: int) -> np.ndarra
 
 def wrong_beyond(operator: Operator, given: np.ndarray, right: np.ndarray, share: float) -> LocalError:
     """Return the error of an operator without a rounding-error bound: wrong is what is off by more of the peak."""
-    peak, given, right = peak_of(right), given.astype(np.float64), right.astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        wrong = ~np.isclose(given, right, rtol=0, atol=share * peak, equal_nan=True)
-        return LocalError(operator, peak_of(given - right), peak, float("inf"), wrong, given, right, ())
+    return judged(operator, given.astype(np.float64), right.astype(np.float64), share * peak_of(right))
 
 
 def peak_of(right: np.ndarray) -> float:

@@ -69,7 +69,7 @@ def _output_shows(trace: Trace, reference: Trace) -> bool | None:
     return any(one.any() for one in wrong)
 
 
-def judged(reference: Trace, candidate: Trace) -> tuple[LocalError, ...]:
+def local_errors(reference: Trace, candidate: Trace) -> tuple[LocalError, ...]:
     """Return the local error of every captured operator of `candidate`, in the order of execution.
 
     Of those that are right only the figures remain.
@@ -106,17 +106,17 @@ def divergences(reference: Trace, candidate: Trace, errors: Sequence[LocalError]
     Parameters
     ----------
     reference, candidate : Trace
-        As for `judged`; what the inherited error is measured against are the tensors of the reference.
+        As for `local_errors`; what the inherited error is measured against are the tensors of the reference.
     errors : sequence of LocalError, optional
-        What `judged` returned of the two.
+        What `local_errors` returned of the two.
 
     Raises
     ------
     InputError
-        As `judged`.
+        As `local_errors`.
     """
     judge = _judge(reference, candidate)
-    errors = judged(reference, candidate) if errors is None else errors
+    errors = local_errors(reference, candidate) if errors is None else errors
     wrong = [error for error in errors if error.unexplained]
     sound = {one for error in errors if not error.unexplained for one in error.along}
     firsts: dict[tuple[str, ...], LocalError] = {}
@@ -137,7 +137,7 @@ def _judge(reference: Trace, candidate: Trace) -> Judge:
 def _candidates(error: LocalError, wrong: Sequence[LocalError], sound: Collection[str]) -> tuple[str, ...]:
     """Return the operators of which one is wrong: those computed along, if other wrong operators share them.
 
-    What an operator that is right was computed from as well is not held to be what two wrong ones have in common.
+    Operators that a right operator was computed from, too, do not count as shared by two wrong ones.
     """
     mine = (error.operator.name, *error.along)
     for other in wrong:
@@ -187,7 +187,7 @@ def _reaches(reference: Trace, candidate: Trace) -> bool:
 
 
 def _uncovered(reference: Trace, candidate: Trace) -> tuple[str, ...]:
-    """Return the operators that were not captured, that compute something and have no twin."""
+    """Return the operators that compute something, were not captured and have no captured twin."""
     captured = {tap.name for tap in candidate.taps}
     twins = {_work(tap.operator) for tap in candidate.taps}
     folded: set[str] = set()
@@ -201,12 +201,12 @@ def _uncovered(reference: Trace, candidate: Trace) -> tuple[str, ...]:
 
 
 def _work(operator: Operator) -> tuple[str, tuple[str, ...], tuple[int, ...]]:
-    """Return what two operators have in common that a backend may compute once."""
+    """Return operator, inputs and shape: of operators that share them a backend may compute one."""
     return operator.op, operator.inputs, operator.shape
 
 
 def _finite(trace: Trace, name: str, sound: Mapping[str, bool], known: Mapping[str, Operator]) -> bool:
-    """Return whether what was read is known to be finite; a view that was not captured, if what it is a view of is."""
+    """Return whether an input of an operator is known to be finite: of an uncaptured view, whether its source is."""
     if name.startswith(INPUT):
         return bool(np.isfinite(trace.inputs[name.removeprefix(INPUT)]).all())
     if name.startswith(CONSTANT) or name in sound:

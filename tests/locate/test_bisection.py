@@ -92,9 +92,8 @@ def test_a_program_with_an_error_that_no_output_shows_is_not_called_right():
     (output,) = search.outputs
     assert (search.verdict, output.ratio <= 1) == ("pass", True)
     assert "right on" not in search.statement
-    assert (
-        f"than {output.bound_of_peak:.2g} of its peak, the rounding-error bound, would not be seen" in search.statement
-    )
+    unseen = f"than {output.bound_of_peak:.2g} of its peak, the rounding-error bound, would not be seen"
+    assert unseen in search.statement
 
 
 def test_a_fault_that_changes_nothing_is_no_fault(exported):
