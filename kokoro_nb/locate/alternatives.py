@@ -74,7 +74,7 @@ def _resized(mode: str, input: np.ndarray, output_size: Any = None, scale_factor
 
 
 def _scattered(one: Callable[[list[Any]], Any]) -> Callable[..., Any]:
-    """Return a scatter_reduce that leaves `one` of all that comes to a place, what was there before it first."""
+    """Return a scatter_reduce with another reduction: `one` takes the values for a place, its old value first."""
 
     def compute(self: np.ndarray, dim: int, index: np.ndarray, src: np.ndarray, **_: Any) -> Any:
         found = {place: [value] for place, value in np.ndenumerate(self)}
@@ -147,7 +147,7 @@ ALTERNATIVES: dict[str, tuple[Alternative, ...]] = {
 
 
 def other_calls(op: str, arguments: Mapping[str, Any]) -> Iterator[Alternative]:
-    """Yield an operator with another value of one argument, with two tensors exchanged, and one that is left out."""
+    """Yield the operator with another value of one argument, or with two tensors exchanged, and its input unchanged."""
     namespace, _, name = op.partition("[")[0].partition(".")
     stem, _, overload = name.partition(".")
     target = getattr(getattr(getattr(torch.ops, namespace), stem, None), overload or "default", None)
