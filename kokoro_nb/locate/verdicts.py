@@ -49,14 +49,13 @@ def first_nonfinite(reference: Trace, candidate: Trace) -> Culprit:
         return Culprit("nonfinite", verdict, backend, reaches_output=reaches or None, reason=reason)
     known = {operator.name: operator for operator in candidate.requested}
     sources = (tap for tap in bad if all(_finite(candidate, one, sound, known) for one in tap.operator.inputs))
-    if (tap := next(sources, None)) is not None:
-        verdict, lost, reason = "fail", (), ""
-    else:
-        verdict, tap = "unknown", bad[0]
-        lost = uncaptured(tap.operator, sound, known)
-        reason = "its inputs were not captured" if lost else "its inputs are not finite either"
-    found = Culprit("nonfinite", verdict, backend, tap, (tap.name, *lost), tap.statistics.pattern, reason=reason)
-    return replace(found, upstream=tap.operator.inputs, reaches_output=reaches)
+    source = next(sources, None)
+    tap = source or bad[0]
+    lost = () if source else uncaptured(tap.operator, sound, known)
+    found = Culprit("nonfinite", "fail", backend, tap, (tap.name, *lost), tap.statistics.pattern)
+    found = replace(found, upstream=tap.operator.inputs, reaches_output=reaches)
+    unknown = "its inputs were not captured" if lost else "its inputs are not finite either"
+    return found if source else replace(found, verdict="unknown", reason=unknown)
 
 
 def _output_shows(trace: Trace, reference: Trace) -> bool | None:
