@@ -98,14 +98,7 @@ def _concluded(
     effects = [[one.effect or 0.0 for one in each] for each in (culprits[:wrong], lossy)]
     most, lossiest = (float(np.max(each, initial=0.0)) for each in effects)
     if wrong and not (lossy and (found.nonfinite.verdict != "fail" or lossiest > most)):
-        if found.culprit.verdict == "fail":
-            own = [one for one in culprits if one.tap is found.culprit.tap]
-            felt = any((one.effect or 0) > 0 for one in own)
-            masked = found.culprit.reaches_output is False and not (felt and output.verdict == "fail")
-            said = replace(found.culprit, reaches_output=not masked).statement
-            lost = [one.mechanism for one in own if one.mechanism.name == "lost state"]
-            return "fail", f"{said[:-1]}: {lost[0].statement}." if lost else said
-        return "fail", f"On {found.backend} {culprits[0].name} is wrong: {culprits[0].mechanism}."
+        return "fail", _wrong_statement(found, culprits, output)
     if lossy:
         names = ", ".join(one.name for one in lossy[:3]) + (f" and {len(lossy) - 3} more" if len(lossy) > 3 else "")
         right = f"Every operator is right for {found.candidate[lossy[0].name].statistics.dtype}"
@@ -129,6 +122,18 @@ def _concluded(
     finite = "right to rounding" if bad else "finite, and right to rounding"
     others = f", {bad} of them as little finite as in PyTorch{others}" if bad else others
     return "pass", f"No operator is wrong on {found.backend}: all {count} that were captured are {finite}{others}."
+
+
+def _wrong_statement(found: Investigation, culprits: Sequence[Culprit], output: OutputError) -> str:
+    """Return which operator is wrong first, in one sentence."""
+    if found.culprit.verdict != "fail":
+        return f"On {found.backend} {culprits[0].name} is wrong: {culprits[0].mechanism}."
+    own = [one for one in culprits if one.tap is found.culprit.tap]
+    felt = any((one.effect or 0) > 0 for one in own)
+    masked = found.culprit.reaches_output is False and not (felt and output.verdict == "fail")
+    said = replace(found.culprit, reaches_output=not masked).statement
+    lost = [one.mechanism for one in own if one.mechanism.name == "lost state"]
+    return f"{said[:-1]}: {lost[0].statement}." if lost else said
 
 
 def drawing(meaning: Any) -> list[Operator]:
