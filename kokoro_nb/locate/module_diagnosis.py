@@ -179,13 +179,13 @@ def _lost_state(found: Investigation, limits: Limits) -> list[Culprit]:
 
 def _explained(culprit: Culprit, deviation: Deviation | None, found: Investigation) -> Culprit:
     """Return a culprit with the mechanisms that its deviation speaks for: overflow, and a buffer that starts at 0."""
-    meaning, trace = found.reference.meaning, found.candidate
-    if culprit.tap is None or deviation is None:
+    meaning, trace, tap = found.reference.meaning, found.candidate, culprit.tap
+    if tap is None or deviation is None:
         return culprit
     if not culprit.mechanisms and culprit.kind == "nonfinite":
-        beyond = propagation.overflow(deviation, culprit.tap.statistics.dtype)
+        beyond = propagation.overflow(deviation, tap.statistics.dtype)
         culprit = culprit if beyond is None else replace(culprit, mechanisms=(beyond,))
-    for name in [one for one in meaning.state if f"{CONSTANT}{one}" in culprit.tap.operator.inputs]:
+    for name in [one for one in meaning.state if f"{CONSTANT}{one}" in tap.operator.inputs]:
         given, right = np.asarray(deviation.given, np.float64), deviation.right
         instead = parts(_zeroed(meaning, [name]).recompute(culprit.captured, trace.inputs, trace.values).numpy())
         if np.abs(given - instead).max() <= 1e-3 * np.abs(given - right).max():
