@@ -69,12 +69,12 @@ def _place(function: Callable[..., Any], self: np.ndarray, dim: int | None = Non
 
 def _resized(mode: str, input: np.ndarray, output_size: Any = None, scale_factors: Any = None, **given: Any) -> Any:
     sizes = output_size or [int(size * one) for size, one in zip(input.shape[2:], scale_factors, strict=True)]
-    about = {"align_corners": given["align_corners"]} if "align_corners" in given else {}
-    return torch.nn.functional.interpolate(torch.from_numpy(input), sizes, mode=mode, **about).numpy()
+    corners = given.get("align_corners")  # which an interpolation by the nearest neighbour has not
+    return torch.nn.functional.interpolate(torch.from_numpy(input), sizes, mode=mode, align_corners=corners).numpy()
 
 
 def _scattered(one: Callable[[list[Any]], Any]) -> Callable[..., Any]:
-    """Return a scatter_reduce that leaves `one` of all that comes to a place, what was there before it first."""
+    """Return a scatter_reduce with another reduction: `one` takes the values for a place, its old value first."""
 
     def compute(self: np.ndarray, dim: int, index: np.ndarray, src: np.ndarray, **_: Any) -> Any:
         found = {place: [value] for place, value in np.ndenumerate(self)}
@@ -147,7 +147,7 @@ ALTERNATIVES: dict[str, tuple[Alternative, ...]] = {
 
 
 def other_calls(op: str, arguments: Mapping[str, Any]) -> Iterator[Alternative]:
-    """Yield an operator with another value of one argument, with two tensors exchanged, and one that is left out."""
+    """Yield the operator with another value of one argument, or with two tensors exchanged, and its input unchanged."""
     namespace, _, name = op.partition("[")[0].partition(".")
     stem, _, overload = name.partition(".")
     target = getattr(getattr(getattr(torch.ops, namespace), stem, None), overload or "default", None)
@@ -176,7 +176,7 @@ def _other_values(parameter: Any, value: Any, tensor: np.ndarray) -> list[Any]:
         return [axis for axis in axes if np.any(np.mod(axis, len(shape)) != np.mod(value, len(shape)))]
     near = [value - 1, value + 1, 2 * value, value // 2, *shape[1:2], 1] if isinstance(value, int) else []
     if parameter.name == "other" and isinstance(value, int | float) and tensor.dtype.kind in "iub":
-        near = [tensor.dtype.type(value).item(), *near]
+        near = [np.asarray(value).astype(tensor.dtype).item(), *near]
     known = [one for one in (parameter.default_value, *near) if one is not None and one != value]
     return known if isinstance(value, int | float | str) else []
 

@@ -65,9 +65,6 @@ class Bisection:
         operator by itself. ``pass``: every output of the whole is within the rounding-error bound.
     operators : tuple of str
         The operator; or, where that is unknown, those of the smallest part that was seen to be wrong.
-    limit : int
-        How many compilations it may take to find an operator: ceil(log2(units)) + 2. Where none is wrong by itself, up
-        to twice ceil(log2(units)) more go into finding the smallest part that is.
     error : LocalError or None
         Of the operator, on right inputs.
     reason : str
@@ -86,7 +83,6 @@ class Bisection:
     units: int
     verdict: Verdict
     operators: tuple[str, ...] = ()
-    limit: int = 0
     error: LocalError | None = None
     reason: str = ""
     steps: tuple[BisectionStep, ...] = ()
@@ -95,9 +91,12 @@ class Bisection:
     culprit: Culprit | None = field(default=None, repr=False)
 
     @property
-    def culprits(self) -> tuple[str, ...]:
-        """The operator that was found wrong, alone; none where none was."""
-        return self.operators if self.verdict == "fail" else ()
+    def limit(self) -> int:
+        """How many compilations it may take to find an operator.
+
+        Where none is wrong by itself, up to twice ceil(log2(units)) more go into finding the smallest part that is.
+        """
+        return _most_compilations(self.units)
 
     @property
     def compilations(self) -> int:
@@ -125,6 +124,10 @@ class Bisection:
             return f"{self.operators[0]} is wrong, alone and on right inputs, by {size}, {cost} (at most {self.limit})."
         part = f"{len(self.operators)} operators from {self.operators[0]} to {self.operators[-1]}"
         return f"No operator is seen to be wrong by itself, {cost}: {self.reason}; the smallest wrong part is {part}."
+
+
+def _most_compilations(units: int) -> int:
+    return math.ceil(math.log2(units)) + 2
 
 
 def _unseen(outputs: tuple[LocalError, ...]) -> str:
@@ -200,7 +203,8 @@ class _Run:
         """Look for the operator."""
         from tqdm import tqdm
 
-        with tqdm(total=self.limit, desc=f"bisection on {self.backend.name}", unit="part", disable=None) as self.bar:
+        most, title = _most_compilations(len(self.cuts)), f"bisection on {self.backend.name}"
+        with tqdm(total=most, desc=title, unit="part", disable=None) as self.bar:
             whole = self.step(0, len(self.cuts))
             try:
                 return self._halved() if self._wrong(whole) else self._found("pass", (), outputs=whole.right)
@@ -218,9 +222,8 @@ class _Run:
                 unit = middle
         last = self.step(unit, unit + 1, inside=True)
         if self._wrong(last):
-            error, name = last.wrong[0], last.wrong[0].operator.name
-            culprit = alone_wrong(error, self.reference, self.backend.name, candidates=(name,))
-            return self._found("fail", (name,), error=error, culprit=culprit)
+            culprit = alone_wrong(last.wrong[0], self.reference, self.backend.name)
+            return self._found("fail", culprit.candidates, error=last.wrong[0], culprit=culprit)
         suspect = ", ".join(self.cuts.names(unit, unit + 1))
         smallest = self._smallest([one for one in self.steps.values() if one.wrong][-1])
         reason = f"the rest, {suspect}, is right when it is compiled alone"
@@ -252,13 +255,9 @@ class _Run:
             self.bar.update()
         return self.steps[key]
 
-    @property
-    def limit(self) -> int:
-        return math.ceil(math.log2(len(self.cuts))) + 2
-
     def _found(self, verdict: Verdict, operators: tuple[str, ...], **about: Any) -> Bisection:
-        known = (self.backend.name, len(self.cuts), verdict, operators, self.limit)
-        return Bisection(*known, steps=tuple(self.steps.values()), **about)
+        steps = tuple(self.steps.values())
+        return Bisection(self.backend.name, len(self.cuts), verdict, operators, steps=steps, **about)
 
     def _unknown(self, failing: BisectionStep, reason: str, **about: Any) -> Bisection:
         return self._found("unknown", self.cuts.names(failing.first, failing.stop), reason=reason, **about)
@@ -336,14 +335,14 @@ def _first_wrong(culprit: Culprit, runtime: Backend, candidate: Exported, refere
         with tempfile.TemporaryDirectory() as room:
             errors = judged_alone(part(candidate, given, [operator.name]), reference, runtime, room, dtype)
         if not isinstance(errors, Failure) and errors[0].unexplained:
-            about = {"seen_in": culprit.captured, "reaches_output": culprit.reaches_output}
-            found = alone_wrong(errors[0], reference, culprit.backend, **about)
-            known = found.mechanisms and errors[0].given.shape == errors[0].right.shape
-            return found if known or not culprit.mechanisms else replace(found, mechanisms=culprit.mechanisms)
+            found = alone_wrong(errors[0], reference, culprit.backend)
+            if culprit.mechanisms and (not found.mechanisms or errors[0].given.shape != errors[0].right.shape):
+                found = replace(found, mechanisms=culprit.mechanisms)
+            return replace(found, seen_in=culprit.captured, reaches_output=culprit.reaches_output)
     return None
 
 
-def alone_wrong(error: LocalError, reference: Trace, backend: str, **about: Any) -> Culprit:
+def alone_wrong(error: LocalError, reference: Trace, backend: str) -> Culprit:
     """Return an operator that is wrong where it is compiled alone, with the mechanisms of what it read.
 
     Parameters
@@ -354,7 +353,5 @@ def alone_wrong(error: LocalError, reference: Trace, backend: str, **about: Any)
         Of PyTorch, with what the operator read.
     backend : str
         Where it was compiled.
-    about : object
-        What else is known: see `verdicts.wrong_operator`.
     """
-    return wrong_operator(evidence_of(error, error.operator.inputs, reference.meaning, reference), backend, **about)
+    return wrong_operator(evidence_of(error, error.operator.inputs, reference.meaning, reference), backend)

@@ -15,7 +15,8 @@ from kokoro_nb.defects import DEFECTS
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Verdict
 from kokoro_nb.torch_private import schema
-from kokoro_nb.traces.trace import Tap
+from kokoro_nb.traces.statistics import describe
+from kokoro_nb.traces.trace import Operator, Tap
 
 Kind = Literal["nonfinite", "divergence"]
 _Rounded = Literal["one-pass variance", "overflow of the dtype", "too few bits", "accumulated phase"]
@@ -218,6 +219,11 @@ def wrong_at(tap: Tap, backend: str, mechanisms: tuple[Mechanism, ...], **about:
     return Culprit("divergence", "fail", backend, tap, mechanisms=mechanisms, **{**known, **about})
 
 
+def unseen_at(operator: Operator, backend: str, mechanism: Mechanism, text: str) -> Culprit:
+    """Return an operator that is wrong, and whose result was not captured, as a culprit; `text` says where or how."""
+    return wrong_at(Tap(operator, describe(np.empty(0))), backend, (mechanism,), channels=text)
+
+
 OF_THE_FILE = ("changed constant", "frozen length", "quantisation range")  # no defect of a tool by themselves
 
 
@@ -271,8 +277,8 @@ def with_known_defect(culprit: Culprit, exported: Exported, failure: Failure | N
     alone = next((one for one in known if not one.mechanism), None)
     if culprit.mechanism.name == "unknown" and alone is not None:
         text = f"{alone.title}: {alone.cause}"
-        about = {"defect": alone.name, "threads": alone.threads}
-        found.insert(0, Mechanism("operator lowered as another", "a known defect of this operator", (text,), **about))
+        words = "a known defect of this operator"
+        found.insert(0, Mechanism("operator lowered as another", words, (text,), alone.name, alone.threads))
     return replace(culprit, mechanisms=tuple(found))
 
 

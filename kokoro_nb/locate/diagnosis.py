@@ -31,13 +31,8 @@ from kokoro_nb.storage import json_ready, write_json, write_text
 from kokoro_nb.traces.trace import CONSTANT, INPUT, Trace
 
 HEADINGS = {"fail": "is wrong", "pass": "is right", "unknown": "is not cleared", "skip": "was not run"}
-
-
-COLUMNS = {  # of the table of culprits, and what they are called in what `Culprit.as_dict` returns
-    **{"operator": "tap", "op": "op", "line": "source", "wrong": "channels"},
-    **{one: one for one in ("effect (of the output's error)", "local error (of peak)", "inherited error (of peak)")},
-    "local error / rounding": "local error / rounding",
-}
+_ERRORS = ("effect (of the output's error)", "local error (of peak)", "inherited error (of peak)")
+FIGURES = (*_ERRORS, "local error / rounding")  # of the table of culprits, as `Culprit.as_dict` calls them
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,9 +171,9 @@ class Diagnosis:
         rows = []
         for one in self.ranked:
             row = one.as_dict()
-            shown = {column: row[key] for column, key in COLUMNS.items()}
-            causes = {"mechanism": one.mechanism.name, "evidence": str(one.mechanism)}
-            rows.append({"executed": one.tap and self.culprits.index(one) + 1, **shown, **causes})
+            place = {"executed": one.tap and self.culprits.index(one) + 1, "operator": row["tap"], "op": row["op"]}
+            figures = {"line": one.source, "wrong": one.channels, **{name: row[name] for name in FIGURES}}
+            rows.append(place | figures | {"mechanism": one.mechanism.name, "evidence": str(one.mechanism)})
         return rows
 
     def row(self) -> dict[str, Any]:
@@ -212,6 +207,8 @@ class Diagnosis:
             raise InputError(f"There is no operator to reproduce: {self.statement}")
         if self.method == "inspection":
             raise InputError("The fault is in the file; `kokoro-nb inspect FILE --out DIR` writes what shows it.")
+        if self.failure is not None:
+            raise InputError(f"Nothing was exported that could be run: {self.statement}")
         if subject.reference is None:
             hidden = f"{self.backend} shows no operator, so that the inputs of the wrong one are not known"
             raise InputError(f"{hidden}; diagnose the program on a backend that shows its operators.")
@@ -307,7 +304,7 @@ def write_finding_bundle(
     if not np.isfinite(limit):
         raise InputError(f"{name} alone is as wrong in PyTorch: its result is beyond its dtype, on any runtime.")
     title = f"{culprit.tap.op} is wrong on {culprit.backend}"
-    about = {"packages": packages, "inputs": list(tensors), "limit": limit, "finding": culprit.as_dict()}
+    record = {"packages": packages, "inputs": list(tensors), "limit": limit, "finding": culprit.as_dict()}
 
     def fill(draft: Path) -> None:
         code = script(title, runner, (PositionalProgram, FindingCase), "FindingCase(Path(__file__).parent)")
@@ -316,7 +313,7 @@ def write_finding_bundle(
         for file, one in (("program.pt2", cut), ("right.pt2", healed)):
             torch.export.save(one.exported.program, draft / file)
         (draft / "values.safetensors").write_bytes(save({**tensors, "right result": torch.from_numpy(right)}))
-        write_json(draft / "finding.json", about)
+        write_json(draft / "finding.json", record)
 
     alone = f"{name} alone, on PyTorch's inputs, is right on {culprit.backend}"
     alone += ": the error needs the operators around it, so that there is no bundle of this operator."
@@ -329,9 +326,10 @@ def _limit(culprit: Culprit, program: Any, tensors: Mapping[str, torch.Tensor], 
     with torch.no_grad():
         own = worst_output({"": right}, {"": case(*tensors.values()).numpy()}).of_peak
     dtype = right.dtype if culprit.tap is None else culprit.tap.operator.dtype
-    rounding = float(np.finfo(dtype).eps) if np.dtype(dtype).kind == "f" else 0.0
-    known = culprit.local_error and culprit.ratio and np.isfinite(culprit.local_error) and np.isfinite(culprit.ratio)
-    explained = culprit.local_error / culprit.ratio if known else rounding  # type: ignore[operator]
+    explained = float(np.finfo(dtype).eps) if np.dtype(dtype).kind == "f" else 0.0
+    error, ratio = culprit.local_error, culprit.ratio
+    if error and ratio and np.isfinite([error, ratio]).all():
+        explained = error / ratio
     return float(np.max([explained, ALLOWED * own]))
 
 

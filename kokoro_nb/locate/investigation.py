@@ -15,12 +15,12 @@ from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.ladder import difference, loaded, outputs_of
 from kokoro_nb.backends.segment import output_of, result_nodes, with_outputs
 from kokoro_nb.backends.signature import Arrays, as_array, checked
-from kokoro_nb.errors import InputError
+from kokoro_nb.errors import InputError, one_line
 from kokoro_nb.locate.bisection import narrowed
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.locate.output_error import OutputError, worst_output
-from kokoro_nb.locate.verdicts import divergences, first_nonfinite, judged
+from kokoro_nb.locate.verdicts import divergences, first_nonfinite, local_errors
 from kokoro_nb.traces.trace import Keep, Recorder, Tap, Taps, Trace, chosen, sharing
 
 EXTRA_OUTPUTS = "compiled once more, with results as further outputs"
@@ -78,7 +78,7 @@ def with_extra_outputs(
 
 
 def _overwritten(node: Any) -> bool:
-    """Return whether nothing reads what a node gives but writes to it, which TVM takes for writes in place."""
+    """Return whether a node is read by writes to it alone, which TVM takes for writes in place."""
     writes = [str(user.target).startswith(("aten.fill.", "aten.copy.")) for user in node.users]
     return all([*writes, bool(writes), *(user.args[1:].count(node) == 0 for user in node.users)])
 
@@ -271,15 +271,18 @@ def investigate(
         program = runtime.load(made)
     trace = program.trace(inputs, keep="full")
     if not trace.taps:
-        trace = with_extra_outputs(runtime, candidate, inputs, "all", "full", folder)
+        try:
+            trace = with_extra_outputs(runtime, candidate, inputs, "all", "full", folder)
+        except Exception as error:  # each runtime has its own; then none of the operators is seen
+            trace = replace(trace, how=f"with results as further outputs it stops: {one_line(error)}")
     del program  # with its weights and its working memory, before much is computed
     reference = reference_trace(candidate, inputs) if reference is None else reference
     trace = sharing(_laid(trace, reference), reference)
-    errors = judged(reference, trace)
+    errors = local_errors(reference, trace)
     faults = narrowed(divergences(reference, trace, errors), runtime, candidate, reference)
     first = _with_figures(first_nonfinite(reference, trace), faults)
-    seen = faults, errors, worst_output(past.first, trace.outputs), past
-    return Investigation(runtime.name, reference, trace, first, *seen)
+    probe = worst_output(past.first, trace.outputs)
+    return Investigation(runtime.name, reference, trace, first, faults, errors, probe, past)
 
 
 def _stateful(candidate: Exported, inputs: Arrays) -> Runnable | None:
@@ -290,7 +293,7 @@ def _stateful(candidate: Exported, inputs: Arrays) -> Runnable | None:
 
 
 def _laid(trace: Trace, reference: Trace) -> Trace:
-    """Return a trace at another length than the example's with the views in their shape: it may show their memory."""
+    """Return a trace with its views in their shapes; at another length than the example's it may show their memory."""
     shapes = {tap.name: tap.statistics.shape for tap in reference.taps}
 
     def value(tap: Tap) -> np.ndarray | None:

@@ -229,8 +229,8 @@ def _form(given: np.ndarray, exact: np.ndarray, operator: Operator) -> str:
 def _misformed(operator: Operator, given: np.ndarray, exact: np.ndarray, form: str) -> LocalError:
     """Return the error of a result of another shape or kind of number: wrong, whatever its values are."""
     if given.shape != exact.shape:
-        about = given, exact, (), 0.0, str(given.dtype), form
-        return LocalError(operator, float("nan"), peak_of(exact), np.inf, np.ones(exact.shape, bool), *about)
+        nan, every = float("nan"), np.ones(exact.shape, bool)
+        return LocalError(operator, nan, peak_of(exact), np.inf, every, given, exact, (), 0.0, str(given.dtype), form)
     found = judged(operator, given, exact, 0.0)
     return replace(found, ratio=np.inf, wrong=np.logical_or(found.wrong, not found.wrong.any()), form=form)
 
@@ -278,8 +278,8 @@ def judged(
         shares = np.maximum(_shares(difference, allowed), more)
     ratios = np.where(_alike(given, exact), shares, np.inf)
     ratio, error = (float(one.max(initial=0.0)) for one in (ratios, difference))
-    about = peak_of(exact), ratio, ~(ratios <= 1), given, exact, (), float(np.max(allowed, initial=0.0))
-    return LocalError(operator, error, *about, str(given.dtype))
+    wrong, bound = ~(ratios <= 1), float(np.max(allowed, initial=0.0))
+    return LocalError(operator, error, peak_of(exact), ratio, wrong, given, exact, (), bound, str(given.dtype))
 
 
 def in_range(right: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -320,10 +320,7 @@ def _step_shares(error: np.ndarray, allowed: np.ndarray, axis: int) -> np.ndarra
 
 def wrong_beyond(operator: Operator, given: np.ndarray, right: np.ndarray, share: float) -> LocalError:
     """Return the error of an operator without a rounding-error bound: wrong is what is off by more of the peak."""
-    peak, given, right = peak_of(right), given.astype(np.float64), right.astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        wrong = ~np.isclose(given, right, rtol=0, atol=share * peak, equal_nan=True)
-        return LocalError(operator, peak_of(given - right), peak, float("inf"), wrong, given, right, ())
+    return judged(operator, given.astype(np.float64), right.astype(np.float64), share * peak_of(right))
 
 
 def peak_of(right: np.ndarray) -> float:

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 
@@ -25,8 +26,8 @@ def mechanisms(evidence: Evidence) -> tuple[Mechanism, ...]:
     One that was computed and explains the error comes before one that cannot be computed, and that before one that
     something speaks against; one that explains less than half comes last.
     """
-    apart = evidence.error.given.shape != evidence.error.right.shape
-    rules = (lowered_as_another, tensor_rules.all_pairs) if apart else RULES
+    misshapen = evidence.error.given.shape != evidence.error.right.shape
+    rules = (lowered_as_another, tensor_rules.all_pairs) if misshapen else RULES
     with np.errstate(all="ignore"), warnings.catch_warnings():  # what is not finite is looked at, too
         warnings.simplefilter("ignore", RuntimeWarning)
         found = [mechanism for mechanism in (ask(evidence) for ask in rules) if mechanism is not None]
@@ -41,7 +42,7 @@ def _support(mechanism: Mechanism) -> tuple[bool, bool, bool, float]:
 
 
 def lowered_as_another(evidence: Evidence) -> Mechanism | None:
-    """What was given is what another operator makes of the same arguments."""
+    """The result is that of another operator on the same arguments."""
     known = ALTERNATIVES.get(evidence.kind, ())
     for words, other in (*known, *other_calls(evidence.error.operator.op, evidence.arguments)):
         try:
@@ -87,9 +88,10 @@ def zero_argument(evidence: Evidence) -> Mechanism | None:
     bad = error.wrong & ~(np.isfinite(error.given) & np.isfinite(error.right))
     found = []
     for name, value in evidence.inputs.items():
-        if value.dtype.kind == "f" and _broadcasts(value.shape, bad.shape):
-            count = int((bad & (value == 0)).sum())
-            found += [f"at {count} of {int(bad.sum())} elements that are not finite, {name} is 0"] if count else []
+        with suppress(ValueError):  # of shapes that do not go together: what was not captured lies between them
+            count = int((bad & np.broadcast_to(value == 0, bad.shape)).sum())
+            words = f"at {count} of {int(bad.sum())} elements that are not finite, {name} is 0"
+            found += [words] if count and value.dtype.kind == "f" else []
     return Mechanism("division by zero", f"{evidence.kind} of zero", tuple(found)) if found else None
 
 
@@ -129,7 +131,7 @@ def squares_beyond_range(evidence: Evidence) -> Mechanism | None:
 
 
 def half_rounding(evidence: Evidence) -> Mechanism | None:
-    """What was given is what float16 can hold."""
+    """Every element of the result is a float16 number."""
     error = evidence.error
     if error.given.dtype != np.float32 or not np.isfinite(error.given).all() or not error.wrong.any():
         return None
@@ -141,7 +143,7 @@ def half_rounding(evidence: Evidence) -> Mechanism | None:
 
 
 def cancelled(evidence: Evidence) -> Mechanism | None:
-    """What was given, 1 added, is a number of its dtype: what is left of it where 1 is taken away."""
+    """The result plus 1 is a number of its dtype: the result is a difference of such a number and 1."""
     error, given = evidence.error, np.asarray(evidence.error.given)
     if evidence.kind not in ("expm1", "elu", "selu", "celu") or given.dtype.kind != "f" or not error.wrong.any():
         return None
@@ -171,7 +173,7 @@ def swallowed_nan(evidence: Evidence) -> Mechanism | None:
 
 
 def another_constant(evidence: Evidence) -> Mechanism | None:
-    """What is multiplied, divided or added to is another constant."""
+    """The constant that the input is multiplied by, divided by or added to is another one."""
     right = evidence.error.right
     if evidence.kind not in ("mul", "div", "add", "sub") or len(evidence.inputs) != 1 or right.size < FEW:
         return None
@@ -185,7 +187,7 @@ def another_constant(evidence: Evidence) -> Mechanism | None:
 
 
 def quantised(evidence: Evidence) -> Mechanism | None:
-    """What was given lies on a grid of no more values than 8 bits have."""
+    """The result lies on a grid of no more values than 8 bits have."""
     error = evidence.error
     if error.given.dtype.kind != "f" or error.given.size < 4 * LEVELS or not np.isfinite(error.given).all():
         return None
@@ -198,13 +200,13 @@ def quantised(evidence: Evidence) -> Mechanism | None:
 
 
 def turned_sign(evidence: Evidence) -> Mechanism | None:
-    """What was given is the opposite of the right value."""
+    """The result is the right value with its sign turned."""
     opposite = -evidence.error.right.astype(np.float64)
     return explained("changed scale", "a turned sign", evidence, opposite, "the opposite of the right value")
 
 
 def scaled(evidence: Evidence) -> Mechanism | None:
-    """What was given is a multiple of what is right."""
+    """The result is a multiple of the right value."""
     factor = _factor(evidence)
     if not factor or abs(factor + 1) < 1e-3 or evidence.error.right.size < FEW:
         return None  # of a few numbers some factor always comes near
@@ -220,7 +222,7 @@ def _factor(evidence: Evidence) -> float:
 
 
 def shifted(evidence: Evidence) -> Mechanism | None:
-    """What was given is what is right, a few positions later or earlier along the last axis."""
+    """The result is the right value a few positions later or earlier along the last axis."""
     right, held = evidence.error.right, evidence.error.operator.dtype != "bool"
     for size in range(1, min(FARTHEST, right.shape[-1] // 8) + 1 if right.ndim and held else 0):
         words = f"a shift by {'one' if size == 1 else size}, as of padding"
@@ -234,7 +236,7 @@ def shifted(evidence: Evidence) -> Mechanism | None:
 
 
 def offset(evidence: Evidence) -> Mechanism | None:
-    """What was given is off by one number in each channel: a bias."""
+    """The result is off by one number in each channel: a bias."""
     error = evidence.error
     if not evidence.pattern.constant or error.right.ndim < 3 or error.right.shape[-1] < 2:
         return None
@@ -252,14 +254,6 @@ def edge(evidence: Evidence) -> Mechanism | None:
         return None
     text = f"wrong at the {side} alone: {span} of {found.length} positions"
     return Mechanism("wrong at an edge", "padding that leaks in", (text,))
-
-
-def _broadcasts(shape: tuple[int, ...], result: tuple[int, ...]) -> bool:
-    """Return whether a tensor of one shape broadcasts to a result of another."""
-    try:
-        return np.broadcast_shapes(shape, result) == result
-    except ValueError:  # they do not go together: what was not captured lies between them
-        return False
 
 
 RULES: list[Callable[[Evidence], Mechanism | None]] = [  # of two that are as well supported the earlier goes first

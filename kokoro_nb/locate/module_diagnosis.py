@@ -16,7 +16,7 @@ from kokoro_nb.faults.planting import program_copy
 from kokoro_nb.findings import Verdict
 from kokoro_nb.locate import propagation
 from kokoro_nb.locate.bisection import Bisection, bisect
-from kokoro_nb.locate.culprit import Culprit, Mechanism, Name, with_known_defect, wrong_at
+from kokoro_nb.locate.culprit import Culprit, Mechanism, Name, unseen_at, with_known_defect, wrong_at
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.investigation import Investigation, Subject, reference_trace
 from kokoro_nb.locate.local_error import LocalError, explained_errors, parts
@@ -41,11 +41,19 @@ def traced_diagnosis(subject: Subject, found: Investigation, why: str = "") -> D
     if not getattr(subject.runtime, "own_dtypes", False):
         typed = {name: HELD.get(dtype, dtype) for name, dtype in meaning.output_dtypes.items()}
     output, limits = output_error(found.reference, outputs, dtypes, found.errors, subject.limit, typed)
-    culprits = _measured(subject, found, limits)
-    lossy = _lossy(found, culprits, limits) if output.verdict == "fail" else ()
-    if lossy and culprits:  # what each does is a share of one error: that of all operators together
-        errors = deviations(found.reference, found.candidate)
-        culprits = with_effects(culprits, ErrorPropagation(found.reference, errors, limits))
+    new = found.nonfinite.verdict == "fail" and found.nonfinite.name not in {one.name for one in found.faults}
+    wrong = [placed(subject, one) for one in (*([found.nonfinite] if new else []), *found.faults)]
+    names, seen = {one.captured for one in wrong}, propagation.seen_deviations(found.errors)
+    seen |= deviations(found.reference, found.candidate, names - set(seen))
+    carried = ErrorPropagation(found.reference, seen, limits)
+    lossy: tuple[Culprit, ...] = ()
+    if output.verdict == "fail" and not _explain(names, carried, outputs):
+        known = deviations(found.reference, found.candidate)
+        rest = {name: one for name, one in known.items() if name not in names}
+        lossy = lossy_culprits(ErrorPropagation(found.reference, rest, limits), found.candidate, found.errors)
+        if lossy:  # what each does is a share of one error: that of all operators together
+            carried = ErrorPropagation(found.reference, seen | known, limits)
+    culprits = with_effects([_explained(one, seen.get(one.captured), found) for one in wrong], carried)
     draws, more = drawing(meaning), [*lossy]
     if draws and not (culprits or more) and output.verdict == "fail":
         anew = found.history.depends  # noise differs from run to run, and rightly so; a dropout does not belong there
@@ -60,9 +68,10 @@ def traced_diagnosis(subject: Subject, found: Investigation, why: str = "") -> D
         every = tuple(replace(one, mechanisms=_beside(stale, one.mechanisms)) for one in every)
     verdict, statement = _concluded(found, every, lossy, output, bool(draws))
     order = {operator.name: place for place, operator in enumerate(meaning.operators)}
-    shown = f"{found.backend} shows {len(found.candidate.taps)} operators ({found.candidate.how})"
-    said = "tracing", why or shown, verdict, tuple(sorted(every, key=lambda one: order[one.name])), statement
-    return Diagnosis(found.backend, *said, output=output, investigation=found, subject=subject, outputs=outputs)
+    why = why or f"{found.backend} shows {len(found.candidate.taps)} operators ({found.candidate.how})"
+    every = tuple(sorted(every, key=lambda one: order[one.name]))
+    result = Diagnosis(found.backend, "tracing", why, verdict, every, statement, output=output, subject=subject)
+    return replace(result, investigation=found, outputs=outputs)
 
 
 def _beside(stale: Mechanism, own: tuple[Mechanism, ...]) -> tuple[Mechanism, ...]:
@@ -70,42 +79,15 @@ def _beside(stale: Mechanism, own: tuple[Mechanism, ...]) -> tuple[Mechanism, ..
     return (*own, stale) if own and own[0].name == "operator lowered as another" else (stale, *own)
 
 
-def _measured(subject: Subject, found: Investigation, limits: Limits) -> tuple[Culprit, ...]:
-    """Return all wrong operators with their source lines and what each does to the output."""
-    new = found.nonfinite.verdict == "fail" and found.nonfinite.name not in {one.name for one in found.faults}
-    culprits = [placed(subject, one) for one in (*([found.nonfinite] if new else []), *found.faults)]
-    seen = _seen(found, culprits)
-    operators = {operator.name: operator for operator in found.reference.meaning.operators}
-    for place, one in enumerate(culprits):
-        if not one.mechanisms and one.kind == "nonfinite" and one.captured in seen:
-            dtype = found.candidate[one.name].statistics.dtype
-            mechanism = propagation.precision_mechanism(seen[one.name], operators, one.name, dtype)
-            if mechanism.name == "overflow of the dtype":
-                culprits[place] = replace(one, mechanisms=(mechanism,))
-    culprits = [_with_lost_start(one, seen.get(one.captured), found) for one in culprits]
-    return with_effects(culprits, ErrorPropagation(found.reference, seen, limits))
+def _explain(names: Collection[str], carried: ErrorPropagation, outputs: Given) -> bool:
+    """Return whether the errors of these operators alone make the outputs what they are, within their limits."""
+    return bool(names) and worst_output(carried.outputs(names), outputs, carried.limits).verdict == "pass"
 
 
 def placed(subject: Subject, culprit: Culprit) -> Culprit:
     """Return a culprit with the line that calls its operator, and with the known defect that it is a case of."""
     source = subject.candidate.specification.source_line(culprit.name)
     return with_known_defect(replace(culprit, source=source), subject.candidate)
-
-
-def _seen(found: Investigation, culprits: Sequence[Culprit]) -> dict[str, Deviation]:
-    seen = propagation.seen_deviations(found.errors)
-    return seen | deviations(found.reference, found.candidate, {one.captured for one in culprits} - set(seen))
-
-
-def _lossy(found: Investigation, culprits: Sequence[Culprit], limits: Limits) -> tuple[Culprit, ...]:
-    """Return the operators whose rounding puts the output beyond its limit, beside the wrong ones."""
-    wrong = [one.captured for one in culprits]
-    if wrong:
-        explained = ErrorPropagation(found.reference, _seen(found, culprits)).outputs(wrong)
-        if worst_output(explained, found.history.first, limits).verdict == "pass":
-            return ()  # the wrong operators explain all that is wrong with the output
-    rest = {name: one for name, one in deviations(found.reference, found.candidate).items() if name not in wrong}
-    return lossy_culprits(ErrorPropagation(found.reference, rest, limits), found.candidate, found.errors)
 
 
 def _concluded(
@@ -116,14 +98,7 @@ def _concluded(
     effects = [[one.effect or 0.0 for one in each] for each in (culprits[:wrong], lossy)]
     most, lossiest = (float(np.max(each, initial=0.0)) for each in effects)
     if wrong and not (lossy and (found.nonfinite.verdict != "fail" or lossiest > most)):
-        if found.culprit.verdict == "fail":
-            own = [one for one in culprits if one.tap is found.culprit.tap]
-            felt = any((one.effect or 0) > 0 for one in own)
-            masked = found.culprit.reaches_output is False and not (felt and output.verdict == "fail")
-            said = replace(found.culprit, reaches_output=not masked).statement
-            lost = [one.mechanism for one in own if one.mechanism.name == "lost state"]
-            return "fail", f"{said[:-1]}: {lost[0].statement}." if lost else said
-        return "fail", f"On {found.backend} {culprits[0].name} is wrong: {culprits[0].mechanism}."
+        return "fail", _wrong_statement(found, culprits, output)
     if lossy:
         names = ", ".join(one.name for one in lossy[:3]) + (f" and {len(lossy) - 3} more" if len(lossy) > 3 else "")
         right = f"Every operator is right for {found.candidate[lossy[0].name].statistics.dtype}"
@@ -149,6 +124,18 @@ def _concluded(
     return "pass", f"No operator is wrong on {found.backend}: all {count} that were captured are {finite}{others}."
 
 
+def _wrong_statement(found: Investigation, culprits: Sequence[Culprit], output: OutputError) -> str:
+    """Return which operator is wrong first, in one sentence."""
+    if found.culprit.verdict != "fail":
+        return f"On {found.backend} {culprits[0].name} is wrong: {culprits[0].mechanism}."
+    own = [one for one in culprits if one.tap is found.culprit.tap]
+    felt = any((one.effect or 0) > 0 for one in own)
+    masked = found.culprit.reaches_output is False and not (felt and output.verdict == "fail")
+    said = replace(found.culprit, reaches_output=not masked).statement
+    lost = [one.mechanism for one in own if one.mechanism.name == "lost state"]
+    return f"{said[:-1]}: {lost[0].statement}." if lost else said
+
+
 def drawing(meaning: Any) -> list[Operator]:
     """Return the operators of a program that draw random numbers."""
     return [one for one in meaning.operators if one.kind in RANDOM]
@@ -160,12 +147,7 @@ def _drawn(backend: str, operator: Operator, anew: bool) -> Culprit:
     words = "random numbers drawn at export, or left out"
     if anew:
         text, words = "every call drops other numbers", "a dropout that is left on: the module is in training mode"
-    return _at(operator, backend, Mechanism("baked-in random numbers", words, (text,)), text)
-
-
-def _at(operator: Operator, backend: str, cause: Mechanism, text: str) -> Culprit:
-    """Return an operator that was not captured as a culprit."""
-    return wrong_at(Tap(operator, describe(np.empty(0))), backend, (cause,), channels=text)
+    return unseen_at(operator, backend, Mechanism("baked-in random numbers", words, (text,)), text)
 
 
 def _retyped(found: Investigation) -> list[Culprit]:
@@ -191,16 +173,19 @@ def _lost_state(found: Investigation, limits: Limits) -> list[Culprit]:
     for buffer, name in found.reference.meaning.state.items():
         if name in operators:
             cause = Mechanism("lost state", f"'{buffer}' is not kept from one call to the next", (text,))
-            culprits[name] = _at(operators[name], found.backend, cause, text)
+            culprits[name] = unseen_at(operators[name], found.backend, cause, text)
     return list(culprits.values())
 
 
-def _with_lost_start(culprit: Culprit, deviation: Deviation | None, found: Investigation) -> Culprit:
-    """Return a culprit with its mechanism, if it gives what it gives where a buffer that is written starts at 0."""
-    meaning, trace = found.reference.meaning, found.candidate
-    if culprit.tap is None or deviation is None:
+def _explained(culprit: Culprit, deviation: Deviation | None, found: Investigation) -> Culprit:
+    """Return a culprit with the mechanisms that its deviation speaks for: overflow, and a buffer that starts at 0."""
+    meaning, trace, tap = found.reference.meaning, found.candidate, culprit.tap
+    if tap is None or deviation is None:
         return culprit
-    for name in [one for one in meaning.state if f"{CONSTANT}{one}" in culprit.tap.operator.inputs]:
+    if not culprit.mechanisms and culprit.kind == "nonfinite":
+        beyond = propagation.overflow(deviation, tap.statistics.dtype)
+        culprit = culprit if beyond is None else replace(culprit, mechanisms=(beyond,))
+    for name in [one for one in meaning.state if f"{CONSTANT}{one}" in tap.operator.inputs]:
         given, right = np.asarray(deviation.given, np.float64), deviation.right
         instead = parts(_zeroed(meaning, [name]).recompute(culprit.captured, trace.inputs, trace.values).numpy())
         if np.abs(given - instead).max() <= 1e-3 * np.abs(given - right).max():
@@ -209,7 +194,7 @@ def _with_lost_start(culprit: Culprit, deviation: Deviation | None, found: Inves
 
 
 def _lost_start(subject: Subject, outputs: Any, limits: Limits) -> list[Culprit]:
-    """Return what computes the new values of buffers, if the outputs are those where all buffers start at 0."""
+    """Return the operators that compute new values of buffers, if the outputs are those of buffers that start at 0."""
     meaning = subject.known.meaning
     buffers = meaning.program.graph_signature.buffers_to_mutate.values()
     held = {name: made for name, made in meaning.state.items() if name in buffers and made}
@@ -219,7 +204,7 @@ def _lost_start(subject: Subject, outputs: Any, limits: Limits) -> list[Culprit]
         return []
     operators, backend = {one.name: one for one in meaning.operators}, subject.runtime.name
     causes = {name: _lost_start_of(name) for name in held}
-    return [_at(operators[made], backend, causes[name], causes[name].statement) for name, made in held.items()]
+    return [unseen_at(operators[made], backend, causes[name], causes[name].statement) for name, made in held.items()]
 
 
 def _lost_start_of(name: str) -> Mechanism:
@@ -245,11 +230,12 @@ FEW = 8  # operators of which one, or the joining of them, is named
 def bisected_diagnosis(subject: Subject, why: str, outputs: Given, traced: Diagnosis | None = None) -> Diagnosis:
     """Return the diagnosis by bisection of a program that gave `outputs`, and what each wrong operator does to them."""
     found = bisect(subject.candidate, subject.inputs, subject.runtime, subject.folder)
+    backend, verdict, statement = subject.runtime.name, found.verdict, found.statement
     known, errors = subject.known, [] if found.error is None else [found.error]
     named = [] if found.culprit is None else [found.culprit]
     if found.joined is not None and len(found.operators) <= FEW:
         named = [_joined(subject, found, found.joined)]
-    culprits = tuple(placed(subject, one) for one in named)
+        verdict, statement = "fail", f"On {backend} {', '.join(found.operators)}: {named[0].mechanism}."
     dtypes = [operator.dtype for operator in subject.candidate.specification.operators]
     output, limits = output_error(known, outputs, dtypes, errors, subject.limit)
     if output.verdict == "fail" and found.verdict == "pass":
@@ -257,23 +243,17 @@ def bisected_diagnosis(subject: Subject, why: str, outputs: Given, traced: Diagn
         trace = reference_trace(subject.healthy, subject.inputs)
         own = explained_errors(trace)
         output, limits = output_error(known, outputs, dtypes, own, subject.limit)
-        named = _lost_start(subject, outputs, limits)
-        named = named or (_hidden_rounding(subject, trace, own, limits) if output.verdict == "fail" else [])
-        culprits = tuple(placed(subject, one) for one in named)
-    culprits = with_effects(culprits, ErrorPropagation(known, propagation.seen_deviations(errors), limits))
-    verdict, statement = found.verdict, found.statement
-    together = next((one for one in culprits if one.mechanism.name == JOINED), None)
-    if together is not None and verdict != "fail":
-        verdict = "fail"
-        statement = f"On {subject.runtime.name} {', '.join(together.candidates)}: {together.mechanism}."
-    if output.verdict == "fail" and verdict == "pass":
-        verdict = "fail" if culprits else "unknown"
-        unseen = ", and no part is wrong alone: try a backend that shows its operators"
-        why_so = ": " + "; ".join(dict.fromkeys(one.mechanism.statement for one in culprits)) if culprits else unseen
-        statement = f"On {subject.runtime.name} {output}{why_so}."
-    said = subject.runtime.name, "bisection", why, verdict, culprits, statement
+        if output.verdict == "fail":
+            named = _lost_start(subject, outputs, limits) or _hidden_rounding(subject, trace, own, limits)
+            verdict = "fail" if named else "unknown"
+            unseen = ", and no part is wrong alone: try a backend that shows its operators"
+            causes = "; ".join(dict.fromkeys(one.mechanism.statement for one in named))
+            statement = f"On {backend} {output}{f': {causes}' if named else unseen}."
+    culprits = [placed(subject, one) for one in named]
+    every = with_effects(culprits, ErrorPropagation(known, propagation.seen_deviations(errors), limits))
+    result = Diagnosis(backend, "bisection", why, verdict, every, statement, output=output, subject=subject)
     seen = traced.investigation if traced else None
-    return Diagnosis(*said, output=output, investigation=seen, bisection=found, subject=subject, outputs=outputs)
+    return replace(result, investigation=seen, bisection=found, outputs=outputs)
 
 
 def _hidden_rounding(subject: Subject, trace: Trace, errors: Sequence[LocalError], limits: Limits) -> list[Culprit]:
@@ -281,14 +261,15 @@ def _hidden_rounding(subject: Subject, trace: Trace, errors: Sequence[LocalError
 
     The runtime does not show what it did to them, so that their effect is not measured.
     """
-    draw, meaning, rounded = np.random.default_rng(0), subject.known.meaning, dict[str, Deviation]()
+    draw, rounded = np.random.default_rng(0), dict[str, Deviation]()
     for one in (each for each in errors if np.isfinite(each.bound) and each.bound):
-        right = np.asarray(meaning.recompute(one.operator.name, trace.inputs, trace.values).numpy())
-        if right.dtype.kind == "f":
-            rounded[one.operator.name] = Deviation(right + one.bound * draw.uniform(-1, 1, right.shape), right)
-    hidden = replace(trace, backend=subject.runtime.name, meaning=meaning)
-    errors_of = ErrorPropagation(hidden, rounded, limits)
-    found = lossy_culprits(errors_of, hidden, what="rounding as large as its bound allows")
+        value = trace.values[one.operator.name]
+        if value.dtype.kind == "f":
+            moved = value + one.bound * draw.uniform(-1, 1, value.shape)
+            rounded[one.operator.name] = Deviation(moved, value.astype(np.float64))
+    hidden = replace(trace, backend=subject.runtime.name, meaning=subject.known.meaning)
+    carried = ErrorPropagation(hidden, rounded, limits)
+    found = lossy_culprits(carried, hidden, what="rounding as large as its bound allows")
     if {one.mechanism.name for one in found} != {"accumulated phase"}:
         return []  # what any rounding may do is no evidence
     words = "not shown by the runtime; rounding within its bound is more than the output can bear"

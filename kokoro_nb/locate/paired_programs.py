@@ -7,6 +7,7 @@ again before the output.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -97,8 +98,8 @@ def _culprit(parted: list[Tap], right: Trace, own: Trace, candidate: Exported, b
             text = f"it reads what is {given_there[0]} in the reference, which reads {other} there"
             reading.append(Mechanism("operator lowered as another", "another value is read", (text,), explained=1.0))
     causes = (*padded, *_structural(tap, twin, right, own), *_factor(given, expected), *shifted, *reading, *others)
-    about = {"candidates": candidates, "mechanisms": causes, "source": source}
-    return wrong_operator(evidence, backend, tap=tap, ratio=None, **about)
+    found = wrong_operator(evidence, backend, tap, causes)
+    return replace(found, ratio=None, candidates=candidates, source=source)
 
 
 def _values(trace: Trace) -> dict[str, np.ndarray]:

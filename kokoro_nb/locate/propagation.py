@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.locate.culprit import Culprit, Mechanism, wrong_at
-from kokoro_nb.locate.local_error import LocalError, parts, peak_of
+from kokoro_nb.locate.local_error import LocalError, judged, parts, peak_of
 from kokoro_nb.locate.mechanism_rules import lowered_as_another
 from kokoro_nb.locate.output_error import Limits, OutputError, worst_output
 from kokoro_nb.locate.rule_evidence import evidence_of
@@ -26,9 +26,9 @@ MEASURED = 16  # culprits whose effect is measured, those that are furthest beyo
 
 @dataclass(frozen=True, eq=False)
 class Deviation:
-    """What an operator gave on the runtime, and what is right on the same inputs in float64; arrays of one shape.
+    """The result of an operator on the runtime, and the right one on the same inputs in float64; arrays of one shape.
 
-    Of complex numbers, the parts along a last axis. What is right is not cut to the range of the runtime's dtype.
+    Of complex numbers, the parts along a last axis. The right one is not cut to the range of the runtime's dtype.
     """
 
     given: np.ndarray
@@ -41,14 +41,14 @@ def deviations(reference: Trace, trace: Trace, names: Collection[str] | None = N
     Parameters
     ----------
     reference : Trace
-        With what the operators should compute.
+        Of PyTorch on the same inputs, with what the operators should compute.
     trace : Trace
         Of the runtime, with whole tensors.
     """
     values, found = trace.values, {}
-    shapes = {operator.name: operator.shape for operator in reference.meaning.operators}
+    shapes = {tap.name: tap.statistics.shape for tap in reference.taps}  # the program's own are those of the example
     for name, value in values.items():
-        if (names is None or name in names) and value.shape == shapes[name]:
+        if (names is None or name in names) and value.shape == shapes.get(name):
             right, given = parts(reference.meaning.recompute(name, trace.inputs, values).numpy()), parts(value)
             # what is computed of a result of another shape is another matter
             if given.shape == right.shape and not np.array_equal(given, right, equal_nan=given.dtype.kind == "f"):
@@ -211,28 +211,26 @@ def lossy_culprits(
     limit, found = propagation.error(propagation.names).limit, list[Culprit]()
     for name in lossy_operators(propagation):
         dtype = candidate[name].statistics.dtype
-        mechanism = precision_mechanism(propagation.errors[name], operators, name, dtype)
+        mechanism = _precision_mechanism(propagation.errors[name], operators, name, dtype)
         numbers = [one for one in meaning.numbers(name).values() if isinstance(one, float) and one]
-        lost = [one for one in numbers if not np.asarray(one).astype(dtype)]
-        if lost:
-            mechanism = replace(mechanism, evidence=(f"its number {lost[0]:.4g} is 0 in {dtype}", *mechanism.evidence))
-        about: dict[str, Any] = {"upstream": operators[name].inputs}
-        if name in local:
-            about |= {"local_error": local[name].of_peak, "ratio": local[name].ratio}
+        lost = [f"its number {one:.4g} is 0 in {dtype}" for one in numbers if not np.asarray(one).astype(dtype)]
+        evidence, figures = [*lost[:1], *mechanism.evidence], dict[str, Any]()
         if len(found) < MEASURED:
             alone, figures = propagation.effect(name)
             carried = f"{what} alone puts the output off by {alone.of_peak:.3g} of the peak; the limit is {limit:.3g}"
             if alone.finite < 1:
                 carried = f"it alone makes {100 * (1 - alone.finite):.3g} % of the output not finite"
-            mechanism = replace(mechanism, evidence=(*mechanism.evidence, carried))
-            about |= figures
+            evidence.append(carried)
+        mechanism = replace(mechanism, evidence=tuple(evidence))
+        if name in local:
+            figures |= {"local_error": local[name].of_peak, "ratio": local[name].ratio}
         cause = _as_another(propagation, candidate, operators[name])
         if cause is None and name in local and dtype == operators[name].dtype == "float32":
             cause = _less_exact(propagation, candidate, operators[name])
         causes = (mechanism,) if cause is None else (cause, mechanism)
         near = f"right for {dtype}" if cause is None else "within the rounding error of its peak"
         words = f"{near}, which is too little for the output"
-        found.append(wrong_at(candidate[name], candidate.backend, causes, channels=words, **about))
+        found.append(wrong_at(candidate[name], candidate.backend, causes, channels=words, **figures))
     return tuple(found)
 
 
@@ -240,7 +238,7 @@ def _as_another(propagation: ErrorPropagation, candidate: Trace, operator: Opera
     """Return the mechanism of an operator that gives what another does, near enough that rounding of its inputs may."""
     deviation = propagation.errors[operator.name]
     given, right = (np.asarray(one, np.float64) for one in (deviation.given, deviation.right))
-    error = LocalError(operator, float("nan"), peak_of(right), float("nan"), given != right, given, right, ())
+    error = judged(operator, given, right, 0.0)
     return lowered_as_another(evidence_of(error, (), propagation.reference.meaning, candidate))
 
 
@@ -258,7 +256,19 @@ def _less_exact(propagation: ErrorPropagation, candidate: Trace, operator: Opera
     return Mechanism("operator lowered as another", words, (text,))
 
 
-def precision_mechanism(deviation: Deviation, operators: dict[str, Operator], name: str, dtype: str) -> Mechanism:
+FLOATS = ("float16", "float32", "float64")
+
+
+def overflow(deviation: Deviation, dtype: str) -> Mechanism | None:
+    """Return that a result is beyond the range of its dtype on the runtime; None if it is not."""
+    lost, peak = np.isfinite(deviation.right) & ~np.isfinite(deviation.given), peak_of(deviation.right)
+    if dtype not in FLOATS or not lost.any() or peak <= float(np.finfo(dtype).max):
+        return None
+    text = f"the largest right value is {peak:.4g}, above {float(np.finfo(dtype).max):.6g}"
+    return Mechanism("overflow of the dtype", f"the range of {dtype}", (text,))
+
+
+def _precision_mechanism(deviation: Deviation, operators: dict[str, Operator], name: str, dtype: str) -> Mechanism:
     """Return why the result of an operator loses what the output needs: its range, its bits, or a phase that grows.
 
     Parameters
@@ -272,15 +282,12 @@ def precision_mechanism(deviation: Deviation, operators: dict[str, Operator], na
     dtype : str
         Of its result on the runtime.
     """
-    given, right = deviation.given, deviation.right
-    peak = peak_of(right)
-    if dtype not in ("float16", "float32", "float64"):
+    if dtype not in FLOATS:
         return Mechanism("too few bits", f"a result of {dtype} that carries rounding on")
-    info = np.finfo(dtype)
-    if (np.isfinite(right) & ~np.isfinite(given)).any() and peak > float(info.max):
-        text = f"the largest right value is {peak:.4g}, above {float(info.max):.6g}"
-        return Mechanism("overflow of the dtype", f"the range of {dtype}", (text,))
-    step = float(np.spacing(np.asarray(peak, dtype))) if peak <= float(info.max) else float("inf")
+    if (beyond := overflow(deviation, dtype)) is not None:
+        return beyond
+    peak = peak_of(deviation.right)
+    step = float(np.spacing(np.asarray(peak, dtype))) if peak <= float(np.finfo(dtype).max) else float("inf")
     text = f"its values reach {peak:.4g}, where numbers of {dtype} are {step:.3g} apart"
     every = tuple(operators.values())
     after = with_readers(every, {name})

@@ -18,11 +18,11 @@ from kokoro_nb.backends.failed_operator import blamed_operator
 from kokoro_nb.backends.ladder import loaded, outputs_of
 from kokoro_nb.backends.segment import part, real_reads, result_nodes
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate.culprit import Mechanism, with_known_defect, wrong_at
+from kokoro_nb.locate.culprit import Mechanism, unseen_at, with_known_defect
 from kokoro_nb.locate.diagnosis import Diagnosis
-from kokoro_nb.locate.investigation import Subject, reference_trace
+from kokoro_nb.locate.investigation import Subject
 from kokoro_nb.locate.module_diagnosis import RANDOM
-from kokoro_nb.locate.remedies import Plan, Remedy, plans, tried, with_needed_patches, with_noise_as_input
+from kokoro_nb.locate.remedies import Plan, Remedy, plans, tried, with_needed_patches, with_noise_as_input, with_setting
 from kokoro_nb.locate.tensor_forms import FORMS, forms_of, in_other_form
 from kokoro_nb.traces.trace import Operator
 
@@ -34,14 +34,14 @@ _GIVEN = re.compile(r"^node (\w+) \(\w+\) got \d")  # of coremltools, about how 
 
 def refused_operator(subject: Subject, failure: Failure) -> Operator | None:
     """Return the operator that a runtime refuses: the one its error names, else the first that it refuses alone."""
-    if failure.rung in ("patched", "exported"):
-        return blamed_operator(failure, subject.candidate.specification)
     specification = subject.candidate.specification
-    noted, blamed = _noted(subject.candidate, failure), blamed_operator(failure, specification)
-    if noted is not None or blamed is None or _named_or_alone(blamed, failure, specification):
-        return noted or blamed or _decomposed(subject.candidate, failure) or _alone(subject, failure)
-    # what the error names is part of an operator; of several on one line the first may be another
-    return _decomposed(subject.candidate, failure) or _alone(subject, failure) or blamed
+    blamed = blamed_operator(failure, specification)
+    if failure.rung in ("patched", "exported"):
+        return blamed
+    # of several operators on the line that the error quotes, the first may be another than the one that it is about
+    sure = blamed if blamed is not None and _named_or_alone(blamed, failure, specification) else None
+    found = _noted(subject.candidate, failure) or sure or _decomposed(subject.candidate, failure)
+    return found or _alone(subject, failure) or blamed
 
 
 def _named_or_alone(operator: Operator, failure: Failure, specification: Any) -> bool:
@@ -52,7 +52,7 @@ def _named_or_alone(operator: Operator, failure: Failure, specification: Any) ->
 
 
 def _noted(candidate: Exported, failure: Failure) -> Operator | None:
-    """Return the operator of which the node was made that the error names, or a note of it."""
+    """Return the operator behind the node that the error, or a note of it, names."""
     if (node := _NODE.search(failure.log) or _GIVEN.search(failure.message)) is None:
         return None
     program = candidate.program if node.re is _GIVEN else candidate.program.run_decompositions()
@@ -60,7 +60,7 @@ def _noted(candidate: Exported, failure: Failure) -> Operator | None:
 
 
 def _decomposed(candidate: Exported, failure: Failure) -> Operator | None:
-    """Return the operator that is taken apart into the one that the error names."""
+    """Return the operator whose decomposition contains the operator that the error names."""
     if not failure.operator:
         return None
     try:
@@ -103,7 +103,7 @@ def _alone(subject: Subject, failure: Failure) -> Operator | None:
 
 
 def _distinct(candidate: Exported) -> list[Operator]:
-    """Return the operators, of those that are called alike the first."""
+    """Return the operators, of several with equal calls the first alone."""
     nodes, specification = result_nodes(candidate), candidate.specification
     dtypes = {one.name: (one.dtype, one.shape) for one in specification.operators}
     known: dict[Any, Operator] = {}
@@ -114,57 +114,43 @@ def _distinct(candidate: Exported) -> list[Operator]:
     return list(known.values())
 
 
-def cured_refusal(subject: Subject, operator: Operator | None, failure: Failure) -> tuple[Remedy, ...]:
-    """Return what was tried so that the runtime takes the program, each measured; the first that does ends it."""
-    found = with_needed_patches(subject.runtime, subject.candidate, subject.inputs)
-    cured = "pass" in [one.verdict for one in found]
-    return found if cured else (*found, *tried(subject, _tries(subject, operator, failure)))
-
-
-def _tries(subject: Subject, operator: Operator | None, failure: Failure) -> Iterator[Plan]:
+def _plans(subject: Subject, operator: Operator | None, failure: Failure) -> Iterator[Plan]:
+    """Yield what may have a runtime take a program."""
+    yield from with_needed_patches(subject)
     named = re.search(r"target\.(iOS\d+)", failure.message)
-    newer = named and _with(subject.runtime, target=named[1])
+    newer = named and with_setting(subject.runtime, target=named[1])
     if named and newer is not None:
         statement = f"The file is for {named[1]} and newer systems, as the error says (minimum_deployment_target)."
         yield "setting", f"target {named[1]}", statement, partial(subject.outputs, runtime=newer)
     if operator is None:
         yield from plans(subject)
-    changed, names = subject, list[str]()
+    changed, names, backend = subject, list[str](), subject.runtime.name
     while operator is not None and len(names) < MOST:
         every = [one.name for one in subject.candidate.specification.operators if one.kind == operator.kind]
-        about = subject.runtime.name, in_other_form, changed.candidate, every
-        written = ((form, _outcome(*about, form)) for form in forms_of(operator.kind))
+        forms = forms_of(operator.kind)
+        written = ((form, _outcome(backend, in_other_form, changed.candidate, every, form)) for form in forms)
         form, candidate = next((each for each in written if isinstance(each[1], Exported)), (None, None))
         if form is None or candidate is None:
             break
         changed, names = replace(changed, candidate=candidate), [*names, form.name]
-        outputs = _outcome(subject.runtime.name, changed.outputs)
+        outputs = _outcome(backend, changed.outputs)
         if not isinstance(outputs, Failure):
             statement = f"{operator.kind} is written in another form: {form.statement}."
             yield "other form", ", ".join(names), statement, partial(dict, outputs)
             break
         following = refused_operator(changed, outputs)
         operator = None if following is None or following.kind == operator.kind else following
-    if (runtime := _with(subject.runtime, core_operators=True)) is not None:
+    if (runtime := with_setting(subject.runtime, core_operators=True)) is not None:
         statement = "The program is taken apart into PyTorch's core operators first (run_decompositions())."
         yield "setting", CORE, statement, partial(subject.outputs, runtime=runtime)
 
 
-def _outcome(backend: str, compute: Callable[..., Any], *about: Any) -> Any:
-    """Return what a function gives: the cure of what is refused may fail in whatever way, and that is its result."""
+def _outcome(backend: str, compute: Callable[..., Any], *arguments: Any) -> Any:
+    """Return the result of a function, or its error as a failure: a cure may fail in whatever way."""
     try:
-        return compute(*about)
+        return compute(*arguments)
     except Exception as error:
         return Failure(backend, "run", type(error).__name__, str(error))
-
-
-def _with(runtime: Any, **setting: Any) -> Any | None:
-    """Return a backend with another setting; None where it has that already, or has no such setting."""
-    if hasattr(runtime, "converter"):
-        inner = _with(runtime.converter, **setting)
-        return None if inner is None else replace(runtime, converter=inner)
-    ((name, value),) = setting.items()
-    return None if getattr(runtime, name, value) == value else replace(runtime, **setting)
 
 
 def supplied(exported: Exported, runtime: Backend, names: Sequence[str]) -> tuple[Exported, Any]:
@@ -186,7 +172,7 @@ def supplied(exported: Exported, runtime: Backend, names: Sequence[str]) -> tupl
     """
     for name in names:
         if name == CORE:
-            changed = _with(runtime, core_operators=True)
+            changed = with_setting(runtime, core_operators=True)
             if changed is None:
                 raise InputError(f"'{CORE}' cannot be supplied to {runtime.name}; leave it out.")
             runtime = changed
@@ -218,19 +204,19 @@ def failed_diagnosis(failure: Failure, subject: Subject | None = None, remedies:
     if remedies and subject is not None and operator is not None and operator.kind in RANDOM:
         cures = (with_noise_as_input(subject.runtime, subject.candidate, subject.inputs, None),)
     elif remedies and subject is not None:
-        cures = cured_refusal(subject, operator, failure)
+        cures = tried(subject, _plans(subject, operator, failure))
     if subject is None or operator is None:
         statement = f"{failure}."
         if failure.source:
             statement = f"torch.export refuses the module at {failure.source} ({failure.as_dict()['error']})."
         return Diagnosis(failure.backend, "export", why, "fail", (), statement, failure, remedies=cures)
-    about = {"channels": "the export stops here", "source": subject.candidate.specification.source_line(operator.name)}
-    tap = reference_trace(subject.candidate, subject.inputs)[operator.name]
-    culprit = wrong_at(tap, failure.backend, (_mechanism(operator, failure),), reaches_output=None, **about)
+    source = subject.candidate.specification.source_line(operator.name)
+    culprit = unseen_at(operator, failure.backend, _mechanism(operator, failure), "the export stops here")
+    culprit = replace(culprit, reaches_output=None, source=source)
     found = (with_known_defect(culprit, subject.candidate, failure),)
-    line = f" at {culprit.source}" if culprit.source else ""
+    line = f" at {source}" if source else ""
     statement = f"{failure.backend} refuses {operator.op} ({operator.name}){line}. {failure}."
-    placed = failure.placed(operator.name, culprit.source)
+    placed = failure.placed(operator.name, source)
     return Diagnosis(failure.backend, "export", why, "fail", found, statement, placed, remedies=cures, subject=subject)
 
 

@@ -13,7 +13,7 @@ from kokoro_nb.backends.artefacts import read_taps
 from kokoro_nb.backends.base import Backend, Failure, loadable, quietly
 from kokoro_nb.backends.called_operators import user_results
 from kokoro_nb.backends.executorch.partition import Withholding
-from kokoro_nb.backends.exported import Exported, as_exported, export_program
+from kokoro_nb.backends.exported import Exported, export_program
 from kokoro_nb.backends.segment import assembled, needed_for, result_nodes
 from kokoro_nb.backends.signature import Arrays, as_array
 from kokoro_nb.errors import InputError, one_line
@@ -105,14 +105,13 @@ def tried(subject: Subject, plans: Iterable[Plan], before: OutputError | None = 
             outputs = one_line(error)
         if outputs is None:
             continue
-        about = kind, name, statement, size
         if isinstance(outputs, Failure | str):
-            found.append(Remedy(*about, float("nan"), "unknown", str(outputs)))
+            found.append(Remedy(kind, name, statement, size, float("nan"), "unknown", str(outputs)))
             continue
         after = _error(subject, outputs, own)
-        right = after.verdict == "pass"
-        found.append(Remedy(*about, after.of_peak, after.verdict, "" if right else str(after), outputs))
-        if right:
+        reason = "" if after.verdict == "pass" else str(after)
+        found.append(Remedy(kind, name, statement, size, after.of_peak, after.verdict, reason, outputs))
+        if after.verdict == "pass":
             break
     return tuple(found)
 
@@ -121,10 +120,10 @@ def _error(subject: Subject, outputs: Mapping[str, np.ndarray], own: Callable[[]
     converter = getattr(subject.runtime, "converter", subject.runtime)
     rounded = getattr(converter, "precision", "float32") != "float32"  # Core ML's own choice is float16
     dtypes = [operator.dtype for operator in subject.candidate.specification.operators]
-    about = subject.known, outputs, ["float16"] if rounded else dtypes
-    after, _ = output_error(*about, limit=subject.limit)
+    dtypes = ["float16"] if rounded else dtypes
+    after, _ = output_error(subject.known, outputs, dtypes, limit=subject.limit)
     if after.verdict == "fail" and after.of_peak <= LOST and subject.limit is None:
-        after, _ = output_error(*about, own())  # another order of sums may be further off
+        after, _ = output_error(subject.known, outputs, dtypes, own())  # another order of sums may be further off
     return after
 
 
@@ -139,9 +138,9 @@ NOISE_AS_INPUT: Change = "other form", "noise as an input", "The noise becomes a
 
 
 def in_its_place(change: Change, runtime: Backend, program: Any, inputs: Arrays, before: OutputError | None) -> Remedy:
-    """Return what a program gives in place of another one, on inputs of its own, beside what it should compute itself.
+    """Return the remedy of running another program, on inputs of its own, beside its own right outputs.
 
-    Where `program` is a failure or a sentence, it says why there is none.
+    A `program` that is a failure or a sentence says why there is none.
     """
     subject = Subject(runtime, program, program, inputs)
     return tried(subject, [(*change, partial(subject.outputs, program))], before)[0]
@@ -180,17 +179,14 @@ def _noise_given(candidate: Exported, inputs: Arrays) -> tuple[Exported, dict[st
     return replace(made, named_by=None), {**inputs, **given}
 
 
-def with_needed_patches(runtime: Backend, candidate: Exported, inputs: Arrays) -> tuple[Remedy, ...]:
-    """Return what the patches do that the runtime is known to need, all of a catalogue at once, where there are any."""
-    found = []
-    with with_patches(candidate.patches):
-        for names, applied in needed_patches(candidate.module, runtime.name):
-            words = ", ".join(names)
-            statement = f"The patch{'es' if len(names) > 1 else ''} {words} that {runtime.name} needs."
-            with applied(candidate.module, names) as module:
-                exported = as_exported(module, inputs, runtime.name)
-                found.append(in_its_place(("patch", words, statement), runtime, exported, inputs, None))
-    return tuple(found)
+def with_needed_patches(subject: Subject) -> Iterator[Plan]:
+    """Yield the patches that the runtime is known to need, all of a catalogue at once."""
+    with with_patches(subject.candidate.patches):
+        found = needed_patches(subject.candidate.module, subject.runtime.name)
+    for names, applied in found:
+        words = ", ".join(names)
+        statement = f"The patch{'es' if len(names) > 1 else ''} {words} that {subject.runtime.name} needs."
+        yield "patch", words, statement, partial(_patched, subject, names, applied)
 
 
 def float32_region(operators: Sequence[Operator], names: Collection[str]) -> tuple[str, ...]:
@@ -226,9 +222,8 @@ def plans(subject: Subject, culprits: tuple[Culprit, ...] = ()) -> Iterator[Plan
         over = any(one.mechanism.name == "overflow of the dtype" for one in culprits)
         yield from _in_float32(subject, [*losses, *(_beyond_float16(subject) if over else ())])
     lost = [one for one in culprits if one.mechanism.name == "lost state"]
-    if lost and hasattr(subject.runtime, "saved_state"):
-        names = tuple(subject.candidate.specification.state)
-        runtime: Any = replace(subject.runtime, saved_state=names)  # type: ignore[type-var]
+    names = tuple(subject.candidate.specification.state)
+    if lost and (runtime := with_setting(subject.runtime, saved_state=names)) is not None:
         statement = f"The first values of {listed(names)} are saved (InitializedMutableBufferPass)."
         yield "setting", "saved state", statement, partial(subject.outputs, runtime=runtime)
     wrong = tuple(dict.fromkeys(name for one in culprits if one not in lost for name in one.candidates))
@@ -256,7 +251,7 @@ def _otherwise(subject: Subject, kind: str, wrong: Collection[str]) -> Iterator[
         return  # what was planted in a program is not cured by another form of it
     for name, applied in cures(candidate.module, kind):
         statement = f"The patch {name} writes {kind} in another form."
-        yield "patch", name, statement, partial(_patched, subject, name, applied)
+        yield "patch", name, statement, partial(_patched, subject, [name], applied)
     every = [one.name for one in candidate.specification.operators if one.kind == kind]
     names = [one for one in wrong if one in every]
     for form in forms_of(kind) if names else FORMS.get(kind, ()):
@@ -277,24 +272,23 @@ def _in_float32(subject: Subject, names: Collection[str]) -> Iterator[Plan]:
     operators = subject.candidate.specification.operators
     kept = float32_region(operators, names)
     sums = [one.name for one in operators if one.name in kept and one.kind == "cumsum"]
-    ways = [(False, "stay float32.")]
-    ways += [(True, "stay float32, and running sums are computed in blocks.")] if sums else []
     converter = getattr(subject.runtime, "converter", None)
-    chosen = getattr(converter, "precision", "float32") is None  # coremltools' default, float16
-    if not chosen and not any(one.dtype == "float16" for one in operators if one.name in kept or not names):
+    converted = getattr(converter, "precision", "float32") is None  # by coremltools, whose own choice is float16
+    if not converted and not any(one.dtype == "float16" for one in operators if one.name in kept or not names):
         return  # they are float32 already
-    form = in_other_form(subject.candidate, sums, RUNNING) if chosen else None
-    for blocks, words in ways if kept else ():
-        mixed = partial(_mixed, subject, kept, form if blocks else None)
-        outcome = mixed if chosen else partial(_rewritten, subject, kept, IN_FLOAT32[blocks])
-        yield "float32 operators", ", ".join(kept), f"{listed(kept)} {words}", outcome
-    if not chosen:
-        yield "setting", "float32", "The whole model is exported in float32.", lambda: _single(subject)
+    form = in_other_form(subject.candidate, sums, RUNNING) if converted else None
+    ways: list[tuple[str, Exported | None, OtherForm]] = [("stay float32.", None, IN_FLOAT32[False])]
+    if sums:
+        ways.append(("stay float32, and running sums are computed in blocks.", form, IN_FLOAT32[True]))
+    for words, program, wide in ways if kept else ():
+        mixed, written = partial(_mixed, subject, kept, program), partial(_rewritten, subject, kept, wide)
+        yield "float32 operators", ", ".join(kept), f"{listed(kept)} {words}", mixed if converted else written
+    if not converted:
+        yield "setting", "float32", "The whole model is exported in float32.", partial(_single, subject)
         return
-    whole = replace(subject.runtime, converter=replace(converter, precision="float32"))  # type: ignore[type-var]
-    for blocks, words in ways:
-        outcome = partial(subject.outputs, form if blocks else None, whole)
-        yield "setting", "float32", f"All operators {words}", outcome
+    whole = with_setting(subject.runtime, precision="float32")
+    for words, program, _ in ways:
+        yield "setting", "float32", f"All operators {words}", partial(subject.outputs, program, whole)
 
 
 def _beyond_float16(subject: Subject) -> list[str]:
@@ -312,9 +306,8 @@ def _beyond_float16(subject: Subject) -> list[str]:
 
 def _mixed(subject: Subject, kept: tuple[str, ...], form: Exported | None) -> Any:
     """Return the outputs of a Core ML file in which these operators, by their names in eager, stay float32."""
-    runtime: Any = subject.runtime
     mixed = mixed_precision(form or subject.candidate, subject.inputs, kept, subject.folder)
-    return subject.outputs(form, replace(runtime, converter=replace(runtime.converter, precision=mixed)))
+    return subject.outputs(form, with_setting(subject.runtime, precision=mixed))
 
 
 def mixed_precision(exported: Exported, inputs: Arrays, kept: Collection[str], folder: str | Path | None) -> Any:
@@ -364,7 +357,16 @@ def _single(subject: Subject) -> Any:
     return replace(subject, inputs=inputs).outputs(exported)
 
 
-def _patched(subject: Subject, name: str, applied: Any) -> Any:
+def _patched(subject: Subject, names: Sequence[str], applied: Any) -> Any:
     candidate = subject.candidate
-    with with_patches(candidate.patches), applied(candidate.module, [name]) as module:
+    with with_patches(candidate.patches), applied(candidate.module, names) as module:
         return subject.outputs(export_program(module, subject.inputs))
+
+
+def with_setting(runtime: Any, **setting: Any) -> Any | None:
+    """Return a backend with another setting; None where it has that already, or has no such setting."""
+    if hasattr(runtime, "converter"):
+        inner = with_setting(runtime.converter, **setting)
+        return None if inner is None else replace(runtime, converter=inner)
+    ((name, value),) = setting.items()
+    return None if getattr(runtime, name, value) == value else replace(runtime, **setting)

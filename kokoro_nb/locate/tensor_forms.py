@@ -25,13 +25,12 @@ def _affine(x: Any, weight: Any, bias: Any, shape: list[int]) -> Any:
     return x if bias is None else x + bias.view(shape)
 
 
-def _instance_norm(input: Any, weight: Any, bias: Any, use_input_stats: bool, eps: float, **_: Any) -> Any:
-    return _group_norm(input, input.shape[1], weight, bias, eps) if use_input_stats else None
-
-
-def _group_norm(input: Any, num_groups: int, weight: Any, bias: Any, eps: float, **_: Any) -> Any:
-    shape = input.shape
-    grouped = input.reshape(shape[0], num_groups, prod(shape[1:]) // num_groups)
+def _group_norm(input: Any, weight: Any, bias: Any, eps: float, **given: Any) -> Any:
+    """Return a norm of groups of channels, or, if no number of groups is given, of each channel: an instance norm."""
+    if not given.get("use_input_stats", True):
+        return None
+    shape, groups = input.shape, given.get("num_groups", input.shape[1])
+    grouped = input.reshape(shape[0], groups, prod(shape[1:]) // groups)
     return _affine(_normed(grouped, [2], eps).reshape(shape), weight, bias, [1, -1, *[1] * (len(shape) - 2)])
 
 
@@ -231,8 +230,7 @@ def _infinite(fill_value: Any, result: Any, **_: Any) -> Any:
 
 FORMS: dict[str, tuple[OtherForm, ...]] = {
     **forms.ELEMENTWISE,
-    "instance_norm": (OtherForm("two-pass norm", _TWO_PASS, _instance_norm),),
-    "group_norm": (OtherForm("two-pass norm", _TWO_PASS, _group_norm),),
+    **dict.fromkeys(("instance_norm", "group_norm"), (OtherForm("two-pass norm", _TWO_PASS, _group_norm),)),
     "layer_norm": (OtherForm("two-pass norm", _TWO_PASS, _layer_norm),),
     "rms_norm": (OtherForm("RMS in blocks", "the squares are summed in blocks, not one by one", _rms_norm),),
     "var": (OtherForm("two-pass variance", _TWO_PASS, _variance),),

@@ -15,7 +15,7 @@ PAIRS = "all pairs of the indices"
 
 
 def before_the_start(evidence: Evidence) -> Mechanism | None:
-    """What is wrong is what a negative index points at; where that lies in the tensor all the same, it was given."""
+    """Only elements at negative indices are wrong: what was read lies before the tensor, or in an earlier row of it."""
     x, indices = _indexed(evidence)
     error = evidence.error
     if x is None or not error.wrong.any():
@@ -36,7 +36,7 @@ def before_the_start(evidence: Evidence) -> Mechanism | None:
 
 
 def all_pairs(evidence: Evidence) -> Mechanism | None:
-    """What was given is what each index picks of what the one behind it picked."""
+    """Several index tensors were applied one after another, which gives all pairs of their indices."""
     x, indices = _indexed(evidence)
     if x is None or len(indices) < 2:
         return None

@@ -1,7 +1,7 @@
 """Which operator went wrong first, and which others did so by themselves."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
@@ -35,28 +35,27 @@ def first_nonfinite(reference: Trace, candidate: Trace) -> Culprit:
         Verdict ``unknown`` if every captured result is finite and some could not be captured, and if what is not finite
         comes from operators that were not captured: those are its candidates.
     """
-    trace = candidate
     expected = {tap.name: tap.statistics.finite for tap in reference.taps}
-    state = {
-        tap.name: tap.statistics.finite >= expected.get(tap.name, 1) or 0 in tap.statistics.shape for tap in trace.taps
-    }
-    bad = [tap for tap in trace.taps if not state[tap.name]]
-    reaches = _output_shows(trace, reference)
+    # the share of an empty tensor is NaN, which is not below any
+    sound = {tap.name: not tap.statistics.finite < expected.get(tap.name, 1) for tap in candidate.taps}
+    bad = [tap for tap in candidate.taps if not sound[tap.name]]
+    backend, reaches = candidate.backend, _output_shows(candidate, reference)
     if not bad:
-        unseen = _uncovered(reference, trace)
+        unseen = _uncovered(reference, candidate)
         were = "was" if len(unseen) == 1 else "were"
         reason = f"{len(unseen)} {were} not captured, from {unseen[0]} on" if unseen else ""
         reason = "an output is not finite" if reaches else reason
         verdict: Verdict = "unknown" if reason else "pass"
-        return Culprit("nonfinite", verdict, trace.backend, reaches_output=reaches or None, reason=reason)
-    known = {operator.name: operator for operator in trace.requested}
-    source = next((tap for tap in bad if all(_finite(trace, one, state, known) for one in tap.operator.inputs)), None)
+        return Culprit("nonfinite", verdict, backend, reaches_output=reaches or None, reason=reason)
+    known = {operator.name: operator for operator in candidate.requested}
+    sources = (tap for tap in bad if all(_finite(candidate, one, sound, known) for one in tap.operator.inputs))
+    source = next(sources, None)
     tap = source or bad[0]
-    lost = () if source else uncaptured(tap.operator, state, known)
-    reason = "" if source else "its inputs were not captured" if lost else "its inputs are not finite either"
-    about: dict[str, Any] = {"channels": tap.statistics.pattern, "upstream": tap.operator.inputs, "reason": reason}
-    verdict = "fail" if source else "unknown"
-    return Culprit("nonfinite", verdict, trace.backend, tap, (tap.name, *lost), reaches_output=reaches, **about)
+    lost = () if source else uncaptured(tap.operator, sound, known)
+    found = Culprit("nonfinite", "fail", backend, tap, (tap.name, *lost), tap.statistics.pattern)
+    found = replace(found, upstream=tap.operator.inputs, reaches_output=reaches)
+    unknown = "its inputs were not captured" if lost else "its inputs are not finite either"
+    return found if source else replace(found, verdict="unknown", reason=unknown)
 
 
 def _output_shows(trace: Trace, reference: Trace) -> bool | None:
@@ -69,7 +68,7 @@ def _output_shows(trace: Trace, reference: Trace) -> bool | None:
     return any(one.any() for one in wrong)
 
 
-def judged(reference: Trace, candidate: Trace) -> tuple[LocalError, ...]:
+def local_errors(reference: Trace, candidate: Trace) -> tuple[LocalError, ...]:
     """Return the local error of every captured operator of `candidate`, in the order of execution.
 
     Of those that are right only the figures remain.
@@ -106,17 +105,17 @@ def divergences(reference: Trace, candidate: Trace, errors: Sequence[LocalError]
     Parameters
     ----------
     reference, candidate : Trace
-        As for `judged`; what the inherited error is measured against are the tensors of the reference.
+        As for `local_errors`; what the inherited error is measured against are the tensors of the reference.
     errors : sequence of LocalError, optional
-        What `judged` returned of the two.
+        What `local_errors` returned of the two.
 
     Raises
     ------
     InputError
-        As `judged`.
+        As `local_errors`.
     """
     judge = _judge(reference, candidate)
-    errors = judged(reference, candidate) if errors is None else errors
+    errors = local_errors(reference, candidate) if errors is None else errors
     wrong = [error for error in errors if error.unexplained]
     sound = {one for error in errors if not error.unexplained for one in error.along}
     firsts: dict[tuple[str, ...], LocalError] = {}
@@ -137,7 +136,7 @@ def _judge(reference: Trace, candidate: Trace) -> Judge:
 def _candidates(error: LocalError, wrong: Sequence[LocalError], sound: Collection[str]) -> tuple[str, ...]:
     """Return the operators of which one is wrong: those computed along, if other wrong operators share them.
 
-    What an operator that is right was computed from as well is not held to be what two wrong ones have in common.
+    Operators that a right operator was computed from, too, do not count as shared by two wrong ones.
     """
     mine = (error.operator.name, *error.along)
     for other in wrong:
@@ -148,24 +147,25 @@ def _candidates(error: LocalError, wrong: Sequence[LocalError], sound: Collectio
 
 
 def _culprit(reference: Trace, candidate: Trace, judge: Judge, error: LocalError, names: tuple[str, ...]) -> Culprit:
-    name, upstream = error.operator.name, judge.upstream(error.operator.name)
-    about: dict[str, Any] = {"candidates": names, "inherited_error": _inherited(reference, error)}
-    about |= {"upstream": upstream, "reaches_output": _reaches(reference, candidate), "tap": candidate[name]}
-    return wrong_operator(evidence_of(error, upstream, reference.meaning, candidate), candidate.backend, **about)
+    upstream = judge.upstream(error.operator.name)
+    evidence = evidence_of(error, upstream, reference.meaning, candidate)
+    found = wrong_operator(evidence, candidate.backend, candidate[error.operator.name])
+    inherited, reaches = _inherited(reference, error), _reaches(reference, candidate)
+    return replace(found, candidates=names, upstream=upstream, inherited_error=inherited, reaches_output=reaches)
 
 
-def wrong_operator(evidence: Evidence, backend: str, **about: Any) -> Culprit:
-    """Return an operator as a culprit, with the figures of its error and what they speak for; `about` goes before."""
-    error = evidence.error
+def wrong_operator(
+    evidence: Evidence, backend: str, tap: Tap | None = None, causes: tuple[Mechanism, ...] | None = None
+) -> Culprit:
+    """Return an operator as a culprit, with the figures of its error, and the mechanisms that are given or found."""
+    error, given = evidence.error, np.asarray(evidence.error.given)
     words = evidence.pattern.words if error.given.shape == error.right.shape else ""
-    given = np.asarray(error.given)
-    tap = about.pop("tap", None) or Tap(error.operator, describe(given), given)
-    causes = about.pop("mechanisms") if "mechanisms" in about else mechanisms(evidence)
+    causes = mechanisms(evidence) if causes is None else causes
     if error.form and not causes:
         causes = (Mechanism("another shape or dtype", "a result of another shape or dtype", (error.form,)),)
-    known: dict[str, Any] = {"local_error": error.of_peak_or_nan, "ratio": error.ratio}
-    known["channels"] = "; ".join(filter(None, (error.form, words)))
-    return wrong_at(tap, backend, causes, **{**known, **about})
+    found = wrong_at(tap or Tap(error.operator, describe(given), given), backend, causes)
+    channels = "; ".join(filter(None, (error.form, words)))
+    return replace(found, local_error=error.of_peak_or_nan, ratio=error.ratio, channels=channels)
 
 
 def _inherited(reference: Trace, error: LocalError) -> float | None:
@@ -186,7 +186,7 @@ def _reaches(reference: Trace, candidate: Trace) -> bool:
 
 
 def _uncovered(reference: Trace, candidate: Trace) -> tuple[str, ...]:
-    """Return the operators that were not captured, that compute something and have no twin."""
+    """Return the operators that compute something, were not captured and have no captured twin."""
     captured = {tap.name for tap in candidate.taps}
     twins = {_work(tap.operator) for tap in candidate.taps}
     folded: set[str] = set()
@@ -200,16 +200,16 @@ def _uncovered(reference: Trace, candidate: Trace) -> tuple[str, ...]:
 
 
 def _work(operator: Operator) -> tuple[str, tuple[str, ...], tuple[int, ...]]:
-    """Return what two operators have in common that a backend may compute once."""
+    """Return operator, inputs and shape: of operators that share them a backend may compute one."""
     return operator.op, operator.inputs, operator.shape
 
 
-def _finite(trace: Trace, name: str, state: Mapping[str, bool], known: Mapping[str, Operator]) -> bool:
-    """Return whether what was read is known to be finite; a view that was not captured, if what it is a view of is."""
+def _finite(trace: Trace, name: str, sound: Mapping[str, bool], known: Mapping[str, Operator]) -> bool:
+    """Return whether an input of an operator is known to be finite: of an uncaptured view, whether its source is."""
     if name.startswith(INPUT):
         return bool(np.isfinite(trace.inputs[name.removeprefix(INPUT)]).all())
-    if name.startswith(CONSTANT) or name in state:
-        return state.get(name, True)
+    if name.startswith(CONSTANT) or name in sound:
+        return sound.get(name, True)
     if name not in known or known[name].kind not in VIEWS:
         return False
-    return all(_finite(trace, one, state, known) for one in known[name].inputs)
+    return all(_finite(trace, one, sound, known) for one in known[name].inputs)

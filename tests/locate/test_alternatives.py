@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from kokoro_nb.backends.exported import export_program
-from kokoro_nb.locate.local_error import LocalError
+from kokoro_nb.locate.local_error import LocalError, judged
 from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.rule_evidence import Evidence, call_of
 from kokoro_nb.traces.trace import Operator
@@ -14,6 +14,7 @@ from tests.backends.small import taking
 
 X = np.linspace(-2, 2, 32).reshape(1, 4, 8)
 WHOLE = np.arange(-3, 5)
+SMALL = np.int8([1, 50, 100])
 PAIR = {"self": X, "other": np.sin(3 * X)}
 POOLED = {"self": X, "kernel_size": [4], "stride": [2], "padding": [2], "ceil_mode": False}
 SCALED = {"input": X, "output_size": None, "scale_factors": [0.8]}
@@ -46,14 +47,10 @@ def _image(smooth):
 
 def _evidence(kind, given, right, arguments):
     given, right = np.asarray(given), np.asarray(right)
-    operator = Operator(
-        ":it", f"aten.{kind}" if "." in kind else f"aten.{kind}.default", "", ("input:x",), right.shape, "float32"
-    )
-    alike = given.shape == right.shape
-    wrong = np.ones(right.shape, bool)
-    if alike:
-        wrong = (given != right) & ~(np.isnan(given.astype(float)) & np.isnan(right.astype(float)))
-    error = LocalError(operator, 1.0, 1.0, np.inf, wrong, given, right, ())
+    op = kind if "." in kind else f"{kind}.default"
+    operator = Operator(":it", f"aten.{op}", "", ("input:x",), right.shape, "float32")
+    error = LocalError(operator, 1.0, 1.0, np.inf, np.ones(right.shape, bool), given, right, ())
+    error = judged(operator, given, right, 0.0) if given.shape == right.shape else error
     inputs = {name: one for name, one in arguments.items() if isinstance(one, np.ndarray)}
     return Evidence(error, inputs, arguments)
 
@@ -69,13 +66,7 @@ def _first(kind, given, right, arguments):
         ("add.Tensor", X + PAIR["other"], X + 3 * PAIR["other"], {**PAIR, "alpha": 3}, "one whose alpha is 1, not 3"),
         ("rsub.Scalar", 1 - X, 1 - 0.5 * X, {"self": X, "other": 1, "alpha": 0.5}, "one whose alpha is 1, not 0.5"),
         ("tanh", X, np.tanh(X), {"self": X}, "tanh computed as its input, unchanged"),
-        (
-            "atan2",
-            np.arctan2(*PAIR.values()),
-            np.arctan2(*reversed(PAIR.values())),
-            TURNED,
-            "self and other are exchanged",
-        ),
+        ("atan2", np.arctan2(*PAIR.values()), np.arctan2(*TURNED.values()), TURNED, "self and other are exchanged"),
         ("group_norm", _grouped(1), _grouped(2), GROUPED, "one whose num_groups is 1, not 2"),
         ("glu", X[:, 2:] / (1 + np.exp(-X[:, :2])), _gated(X), {"self": X, "dim": 1}, "GLU with its halves exchanged"),
         ("cumsum", X.cumsum(2), X.cumsum(1), {"self": X, "dim": 1, "dtype": None}, "one whose dim is 2, not 1"),
@@ -87,6 +78,7 @@ def _first(kind, given, right, arguments):
         ("_upsample_bilinear2d_aa.vec", _image(False), _image(True), IMAGE, "an interpolation without antialiasing"),
         ("mul.Tensor", 0 * WHOLE, 0.5 * WHOLE, {"self": WHOLE, "other": 0.5}, "one whose other is 0, not 0.5"),
         ("ge.Scalar", WHOLE >= 0, WHOLE >= 0.5, {"self": WHOLE, "other": 0.5}, "one whose other is 0, not 0.5"),
+        ("lt.Scalar", SMALL < 44, SMALL > 0, {"self": SMALL, "other": 300}, "one whose other is 44, not 300"),
         ("mul.Tensor", X > 0, (X > 0) * 0.5, {"self": X > 0, "other": 0.5}, "one whose other is True, not 0.5"),
         ("div", WHOLE // 2, WHOLE / 2, {"self": WHOLE, "other": 2, "rounding_mode": None}, "the floor of the rounded"),
         ("div", np.trunc(WHOLE / 2), WHOLE / 2, {"self": WHOLE, "other": 2, "rounding_mode": None}, "integer division"),

@@ -38,8 +38,10 @@ def _found(message):
     return failed_diagnosis(Failure("tvm", "lowered", "NotImplementedError", message), subject)
 
 
-def test_the_operator_that_the_error_names_is_the_culprit():
+def test_the_operator_that_the_error_names_is_the_culprit(tmp_path):
     found = _found("'aten.randn.default' draws random numbers")
+    with pytest.raises(InputError, match="Nothing was exported that could be run"):
+        found.save_bundle(tmp_path / "bundle")
     assert (found.verdict, found.exit_status, found.first.tap.name) == ("fail", 1, ":randn")
     assert found.first.mechanism.name == "baked-in random numbers"
     assert found.first.source.startswith("test_failed_diagnosis.py:")

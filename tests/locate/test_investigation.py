@@ -1,5 +1,6 @@
 """A look into a program on any backend, and one run from end to end."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,17 +16,9 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.faults import Fault, generate, plant
 from kokoro_nb.inspection import diagnose
 from kokoro_nb.locate.bisection import alone_wrong
-from kokoro_nb.locate.investigation import (
-    BEFORE,
-    EXTRA_OUTPUTS,
-    history,
-    investigate,
-    reference_trace,
-    traced,
-    with_extra_outputs,
-)
+from kokoro_nb.locate.investigation import BEFORE, EXTRA_OUTPUTS, history, investigate, reference_trace, traced
 from kokoro_nb.locate.local_error import LocalError
-from tests.backends.small import Of, here, present, results
+from tests.backends.small import Here, Of, here, present, results
 from tests.corpus.programs import Tiny, tiny_inputs
 
 X = tiny_inputs()
@@ -138,38 +131,53 @@ def test_every_backend_is_looked_into(name, recompiled, net, tmp_path):
         np.testing.assert_allclose(value, expected[operator], atol=1e-6)
 
 
-class FloatsOnly:
-    """Refuses an output that is no float."""
+class Picky(Here):
+    """Shows none of its operators, and refuses a program of whose outputs `takes` says so."""
 
-    name = "floats-only"
+    def __init__(self, takes):
+        self.name, self.takes = "picky", takes
 
     def export(self, module, inputs, folder=None):
-        outputs = module.program.graph.output_node().args[0]
-        if not all(node.meta["val"].is_floating_point() for node in outputs):
-            return Failure(self.name, "lowered", "TypeError", "a truth value cannot go out")
-        return BACKENDS["eager"].export(module, inputs, folder)
+        outputs = [node.meta["val"] for node in module.program.graph.output_node().args[0]]
+        refused = Failure(self.name, "lowered", "TypeError", "such an output cannot go out")
+        return BACKENDS["eager"].export(module, inputs, folder) if self.takes(outputs) else refused
 
     def load(self, artifact):
-        return artifact.program
+        program = loadable(artifact, "eager").program
+
+        def trace(inputs, taps="all", keep="stats"):
+            seen = program.trace(inputs)
+            return replace(seen, taps=(), missing=tuple(tap.name for tap in seen.taps))
+
+        return SimpleNamespace(run=program.run, trace=trace)
+
+
+FLOATS_ONLY = Picky(lambda outputs: all(one.is_floating_point() for one in outputs))
 
 
 def test_what_is_asked_for_and_nothing_else(net):
-    trace = with_extra_outputs(FloatsOnly(), net, ONE, [":exp"], "stats", None)
+    trace = traced(FLOATS_ONLY, net, ONE, [":exp"], "stats", None)
     assert [tap.name for tap in trace.taps] == [":exp"]
     assert (trace.missing, trace.values) == ((), {})
 
 
 def test_where_a_backend_takes_no_truth_values_the_floats_are_captured(net):
-    trace = with_extra_outputs(FloatsOnly(), net, ONE, "all", "stats", None)
+    trace = traced(FLOATS_ONLY, net, ONE, "all", "stats", None)
     assert trace.missing == (":gt",)
     assert ":exp" in [tap.name for tap in trace.taps]
 
 
 def test_a_program_that_cannot_be_exported_is_refused(net):
-    failure = Failure("nothing", "lowered", "TypeError", "no such thing")
-    nothing = SimpleNamespace(load=lambda made: loadable(made, "nothing"), export=lambda *_: failure)
-    with pytest.raises(InputError, match=r"nothing to load, for .*no such thing"):
-        traced(nothing, net, ONE, "all", "stats", None)
+    with pytest.raises(InputError, match=r"nothing to load, for .*cannot go out"):
+        traced(Picky(lambda outputs: False), net, ONE, "all", "stats", None)
+
+
+def test_a_runtime_that_takes_no_further_outputs_is_searched_by_bisection():
+    healthy = export_program(Of(lambda x: (x.sin() * 2).exp()), ONE)
+    found = diagnose(
+        plant(healthy, Fault("sign_flip", ":mul")), ONE, Picky(lambda outputs: len(outputs) == 1), reference=healthy
+    )
+    assert (found.method, found.verdict, found.first.tap.name) == ("bisection", "fail", ":mul")
 
 
 INPUTS = {"x": np.array([1.0, 2.0], np.float32), "index": np.array([0], np.int64)}

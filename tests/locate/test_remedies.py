@@ -58,10 +58,8 @@ class Applied(Of):
         ("pad", lambda x: F.pad(x, (-2, 3, 1, -4), value=0.5)),
         ("pad", lambda x: F.pad(x, (0, -5))),
         ("scatter_reduce", lambda x: x.scatter_reduce(2, torch.arange(12).expand(2, 8, 12) % 5, x + 1, "mean")),
-        *(
-            ("scatter_reduce", lambda x, how=how: x.scatter_reduce(1, STEPS, x + 1, how, include_self=False))
-            for how in ("mean", "sum")
-        ),
+        ("scatter_reduce", lambda x: x.scatter_reduce(1, STEPS, x + 1, "mean", include_self=False)),
+        ("scatter_reduce", lambda x: x.scatter_reduce(1, STEPS, x + 1, "sum", include_self=False)),
     ],
 )
 def test_another_form_computes_the_same_without_the_operator(kind, module):

@@ -66,9 +66,8 @@ def test_the_bound_of_a_norm_is_that_of_its_variant_with_several_results():
     given = {"input": 1 + drawn(4, 6, 7), "weight": drawn(6), "bias": drawn(6)}
     stats = {"training": True, "momentum": 0.1, "eps": 1e-2}
     (found, *rest), _ = bound(ATEN._native_batch_norm_legit.no_stats, **given, **stats)
-    plain, _ = bound(
-        ATEN.batch_norm.default, **given, running_mean=None, running_var=None, **stats, cudnn_enabled=False
-    )
+    more = {"running_mean": None, "running_var": None, "cudnn_enabled": False}
+    plain, _ = bound(ATEN.batch_norm.default, **given, **stats, **more)
     agrees(found, plain)
     assert rest == [None, None]
 

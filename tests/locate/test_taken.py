@@ -102,6 +102,15 @@ def test_an_open_size_is_diagnosed_at_another_length_too(name):
     assert found.investigation.history.first["output"].shape == (2, 9, 4)
 
 
+def test_what_rounds_too_much_at_another_length_is_named(tmp_path):
+    phase = taking(lambda f: torch.sin(2 * torch.pi * 9 * torch.cumsum(f, -1)))
+    short, long = (0.03 + 0.05 * torch.rand(1, n, generator=torch.Generator().manual_seed(0)) for n in (40, 60_000))
+    shapes = {"f": {1: torch.export.Dim("n", min=2, max=100_000)}}
+    found = diagnose(phase, {"f": short}, here("onnxruntime"), folder=tmp_path, dynamic_shapes=shapes, at={"f": long})
+    assert (found.verdict, [one.name for one in found.culprits]) == ("fail", [":cumsum"])
+    assert "accumulated phase" in [one.name for one in found.first.mechanisms]
+
+
 def test_a_program_that_somebody_exported_is_taken_as_it_is():
     program = torch.export.export(_net(), (X,))
     assert diagnose(program, {"input": X}, "onnxruntime").verdict == "pass"
@@ -123,9 +132,8 @@ def test_a_wrong_shape_or_dtype_is_a_finding(function, x, operator, form):
 
 @pytest.mark.parametrize(("start", "persistent"), [(1.5, True), (1.5, False), (0.0, True)])
 def test_a_buffer_that_does_not_start_with_its_values_is_named(start, persistent, tmp_path):
-    found = diagnose(
-        Past((2, 6, 1), start, persistent=persistent).eval(), {"x": X}, here("executorch-portable"), folder=tmp_path
-    )
+    module = Past((2, 6, 1), start, persistent=persistent).eval()
+    found = diagnose(module, {"x": X}, here("executorch-portable"), folder=tmp_path)
     if start == 0:
         assert found.verdict == "pass"
     else:

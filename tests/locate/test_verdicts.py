@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.locate.verdicts import divergences, first_nonfinite, judged
+from kokoro_nb.locate.verdicts import divergences, first_nonfinite, local_errors
 from kokoro_nb.traces.trace import Trace
 from tests.locate.function_modules import first_divergence
 from tests.locate.normed_signals import with_channels
@@ -22,7 +22,7 @@ def test_a_sound_run_passes(program):
     found = first_nonfinite(program.trace(), trace)
     assert (found.kind, found.verdict, found.tap, found.candidates) == ("nonfinite", "pass", None, ())
     assert divergences(program.trace(), trace) == ()
-    assert [error.operator.name for error in judged(program.trace(), trace)] == [tap.name for tap in trace.taps]
+    assert [error.operator.name for error in local_errors(program.trace(), trace)] == [tap.name for tap in trace.taps]
 
 
 def test_a_part_of_the_operators_does_not_speak_for_all(program):
@@ -249,6 +249,6 @@ def test_what_was_inherited_is_a_share_of_the_references_peak_and_of_0_infinite(
 
 
 def test_only_what_is_wrong_holds_its_tensors(program):
-    found = judged(program.trace(), program.trace({":sin": lambda x: -x}))
+    found = local_errors(program.trace(), program.trace({":sin": lambda x: -x}))
     held = [error.operator.name for error in found if error.given.size]
     assert held == [error.operator.name for error in found if error.ratio > 1] == [":sin"]
