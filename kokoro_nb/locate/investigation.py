@@ -1,6 +1,7 @@
 """A program on a runtime: a look into it on any backend, and one run from end to end that tells what is wrong."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -99,7 +100,7 @@ class History:
     first : dict
         The first answer, array of each output by its name.
     later, right : tuple of dict
-        Of a program that keeps state: the answers of the second and the third call, and what PyTorch's are in float64.
+        Of a program that keeps state: the answers of the later calls, and what PyTorch's are in float64.
     """
 
     changes: Mapping[str, float]
@@ -133,12 +134,17 @@ def history(program: Runnable, inputs: Arrays, reference: Runnable | None = None
     inputs : mapping
         Name -> tensor.
     reference : Runnable, optional
-        Of a program that keeps state: PyTorch in float64, loaded afresh. Then both run three times on the inputs alone.
+        Of a program that keeps state: PyTorch in float64, loaded afresh. Then both run three times on the inputs alone,
+        and once more with integers, such as the position in a cache, one further.
     """
     arrays = {name: as_array(name, value) for name, value in inputs.items()}
     first, changes = program.run(arrays), {}
     if reference is not None:
         later, (_, *right) = [program.run(arrays) for _ in range(2)], [reference.run(arrays) for _ in range(3)]
+        further = {name: one + 1 if one.dtype.kind in "iu" else one for name, one in arrays.items()}
+        with suppress(Exception):  # each has its own; there may be no such index
+            if any(one is not arrays[name] for name, one in further.items()):
+                right, later = [*right, reference.run(further)], [*later, program.run(further)]
         return History({}, first, tuple(later), tuple(right))
     for before, number in BEFORE.items():
         if number is not None:

@@ -111,3 +111,21 @@ def test_an_input_that_is_written_to_and_quantised_operators_are_judged(function
     present(name)
     found = nb.diagnose(Of(function), {"x": torch.randn(2, 8)}, name)
     assert (found.verdict, found.output and found.output.verdict) == ("pass", "pass"), found.statement
+
+
+class _Cache(torch.nn.Module):
+    """Attention over the frames up to a position, whose features a buffer keeps."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("kept", torch.full((6, 4), 0.5))
+
+    def forward(self, x, place):
+        self.kept.index_copy_(0, place, x)
+        return ((self.kept @ x.T)[:, 0].masked_fill(torch.arange(6) > place, 0) @ self.kept).tanh()
+
+
+def test_a_cache_that_is_not_kept_shows_at_the_next_position():
+    found = nb.diagnose(_Cache(), {"x": torch.randn(1, 4), "place": torch.tensor([2])}, "onnxruntime")
+    assert (found.verdict, found.culprits[0].mechanism.name) == ("fail", "lost state"), found.statement
+    assert "on a later call" in found.statement
