@@ -73,10 +73,12 @@ class PitchStage(ProsodyStep, output_names=("F0", "N")):
 class SourcesStage(PipelineStep, output_names=("x_source_0", "x_source_1")):
     """Pitch to what the generator adds at each of its two rates.
 
-    Attributes
+    Parameters
     ----------
+    generator : kokoro.istftnet.Generator
+        Its parts are shared, not copied.
     origin, seed, samples
-        Of the noise: see `TextToAudio`.
+        Of the noise: see `speaking.TextToAudio`.
     """
 
     parts = ("f0_upsamp", "m_source", "stft", "noise_convs", "noise_res")

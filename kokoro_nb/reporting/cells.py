@@ -63,6 +63,8 @@ class Body:
         Those of level 2 and 3, in order.
     stopped : str
         Anchor of the cell that failed, ``""`` if none did.
+    sounds : dict of str to str
+        SHA-256 of each sound that is embedded -> anchor of its player.
     """
 
     html: str = ""

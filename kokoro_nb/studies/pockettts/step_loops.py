@@ -137,6 +137,8 @@ class PackageReference:
         The package's own, a frame for each row of the noise.
     ended : Speech
         The package's own, ended by the model.
+    steps : Speech
+        By the steps in eager PyTorch, a frame for each row of the noise.
     calls : tuple of StepCall
         Every call of a step in that, and in reading the same one embedding at a time.
     """
@@ -205,6 +207,7 @@ class RuntimeLoop:
 
     Attributes
     ----------
+    backend : str
     absent : str or None
         Why it cannot run here.
     failures : dict
