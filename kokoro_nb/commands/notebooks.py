@@ -100,10 +100,9 @@ def _clean(_: argparse.Namespace) -> int:
 def _compare(arguments: argparse.Namespace) -> int:
     from kokoro_nb.verbs import compare
 
-    paths = (arguments.before, arguments.after)
-    if {path.suffix for path in paths if not path.is_dir()} - {".json", ""}:
+    if {path.suffix for path in (arguments.before, arguments.after) if not path.is_dir()} - {".json", ""}:
         raise InputError("Two folders of runs or two .json files of records are compared; give these.")
-    found = compare(*paths)
+    found = compare(arguments.before, arguments.after)
     about = {"settings": found.settings, "count": found.count(), "changes": [one.as_dict() for one in found.changes]}
     give(found, arguments.json, "comparison/1", **about, blame=getattr(found, "blame", ""))
     return int(found.regressed)

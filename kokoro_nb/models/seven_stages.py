@@ -48,8 +48,7 @@ class PostAlbertStage(PipelineStep, output_names=("duration", "d", "t_en")):
         padding = attention_mask == 0
         encoded = self.bert_encoder(bert_dur)
         d = model_cuts.duration_features(self.duration_encoder, encoded, style_s, padding)
-        x, _ = self.lstm(d)
-        lasting = torch.sigmoid(self.duration_proj(x)).sum(dim=-1) / speed
+        lasting = model_cuts.lasting(self, d, speed)
         return lasting, d, model_cuts.text_features(self.text_encoder, input_ids, padding)
 
 
