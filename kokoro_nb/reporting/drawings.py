@@ -72,16 +72,15 @@ def without_failures(result: Any) -> tuple[Any, list[dict[str, Any]]]:
     """Return `result` without what failed or is absent in it, and a row for each of these."""
     if isinstance(result, Failure):
         return None, [result.as_dict()]
-    listed = isinstance(result, list | tuple)
-    members: Any = result.items() if isinstance(result, Mapping) else enumerate(result) if listed else ()
-    failed = [pair for pair in members if pair[1] is None or isinstance(pair[1], Failure)]
-    if not failed or (isinstance(result, Mapping) and all(map(is_plain, result.values()))):
+    if not isinstance(result, Mapping | list | tuple):
         return result, []
-    names = {name for name, _ in failed}
-    rows = [{"name": name} | ({"outcome": "absent"} if one is None else one.as_dict()) for name, one in failed]
-    if listed:
-        return [one for place, one in enumerate(result) if place not in names], rows
-    return {name: one for name, one in result.items() if name not in names}, rows
+    members: dict[Any, Any] = dict(result if isinstance(result, Mapping) else enumerate(result))
+    failed = {name: one for name, one in members.items() if one is None or isinstance(one, Failure)}
+    if not failed or (isinstance(result, Mapping) and all(map(is_plain, members.values()))):
+        return result, []
+    rows = [{"name": name} | ({"outcome": "absent"} if one is None else one.as_dict()) for name, one in failed.items()]
+    left = {name: one for name, one in members.items() if name not in failed}
+    return (left if isinstance(result, Mapping) else [*left.values()]), rows
 
 
 @singledispatch

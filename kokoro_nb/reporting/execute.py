@@ -283,7 +283,7 @@ def _rank(folder: Path) -> tuple[float, float, str]:
     """Return what sorts the notebook of a folder: those of `FIRST`, those never measured, then what took longest."""
     if folder.name[:2] in FIRST:
         return FIRST.index(folder.name[:2]), 0.0, ""
-    run = read_run_or_damage(folder) if folder.is_dir() else None
+    run = read_run_or_damage(folder)
     known = run is not None and run.seconds is not None and run.status in ("passed", "checks failed")
     return len(FIRST) + known, -(run.seconds or 0.0) if run is not None and known else 0.0, folder.name
 

@@ -58,7 +58,7 @@ class Logbook:
         self.notebook, self.weights = notebook, weights
         self.out_dir = Path(default if out_dir is None else out_dir).resolve()
         self.findings: list[Finding] = []
-        self._about: dict[str, Any] = {"notebook": notebook, "weights": weights, "parameters": _checked(parameters)}
+        self._about: dict[str, Any] = {"notebook": notebook, "weights": weights, "parameters": _plain(parameters)}
         self._about |= {"versions": versions(), "commit": commit(), "started": now(), "finished": None}
         self._about |= {"figures": [], "audio": []}
         self._labels: dict[str, str] = {}
@@ -382,7 +382,7 @@ class Logbook:
         return name
 
 
-def _checked(parameters: Mapping[str, Any]) -> dict[str, Any]:
+def _plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters once each is known to be plain, and the backends among them to be there."""
     for name, value in parameters.items():
         try:
