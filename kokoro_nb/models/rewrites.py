@@ -188,7 +188,7 @@ def _other_values(values: Sequence[tuple[nn.Module, str, Any]]) -> Iterator[None
 def other_classes(
     modules: Iterable[nn.Module], classes: Mapping[type[nn.Module], type[nn.Module]]
 ) -> AbstractContextManager[None]:
-    """Make each module of one of these classes one of the other given for it inside; a copy made there stays one.
+    """Give each module of one of these classes the other class inside; a copy that is made there keeps it.
 
     It stays the same object, so that hooks on it stay too.
     """

@@ -1,6 +1,6 @@
 """The cells of an executed notebook as HTML; whatever a program printed is escaped, its HTML sanitised.
 
-Of HTML that others wrote nothing is left that can run anything, load anything or leave its place.
+HTML written by others loses everything that could run or load something, or leave its place on the page.
 """
 
 import base64

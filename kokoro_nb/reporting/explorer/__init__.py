@@ -105,7 +105,7 @@ class Entry:
 
     @property
     def urgency(self) -> tuple[float, ...]:
-        """What sorts operators so that the one to look at first comes first."""
+        """Sort key that puts the operator to look at first in front."""
         ratio = -math.inf if self.error is None else self.error.ratio
         apart = -math.inf if self.apart is None else math.inf if math.isnan(self.apart) else self.apart
         room = math.inf if self.tap is None or math.isnan(self.tap.statistics.margin) else self.tap.statistics.margin
