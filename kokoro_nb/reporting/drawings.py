@@ -1,19 +1,17 @@
 """How a result is drawn, by its type: `drawn` for one, `drawn_together` for several; what has no drawing is a row.
 
-Those of the general parts stand here: traces, localisation, listening. `shown` finds them.
+Those of the general parts stand here: traces, localisation, listening. `logbook.shown` finds them.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import singledispatch
-from importlib import import_module
 from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kokoro_nb.backends.base import Failure
 from kokoro_nb.errors import InputError
 from kokoro_nb.listening.transcript import Transcript
 from kokoro_nb.locate.bisection import Bisection
@@ -30,57 +28,11 @@ from kokoro_nb.traces.trace import Trace
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-STUDIES = ("kokoro_nb.studies.", "kokoro_nb.benchmarks.")  # whose results study_drawings draws
 LOWEST = 1e-4  # of the rounding-error bound: what is exact, or smaller, stands on the lower edge
 
 
 class NoDrawingError(InputError):
     """There is no drawing for a type of result."""
-
-
-def shown(result: Any, label: str = "", caption: str = "") -> Any:
-    """Return what stands for `result`: a matplotlib figure, a `Fragment`, or what a notebook shows by itself.
-
-    Parameters
-    ----------
-    result : object
-        A result with a drawing of its own; a list of results, or a mapping of names to results, all of one type; a
-        list of rows (mappings of column to value), which becomes a table; a mapping of names to such rows, which
-        becomes a heat map. What has no drawing and can be a row, through ``as_dict`` or as a dataclass of plain
-        values, becomes a table. Figures, fragments and whatever IPython shows by itself are returned as they are.
-    label : str
-        Label of the weights that it was measured on.
-    caption : str
-        Heading; each drawing has one of its own.
-
-    Raises
-    ------
-    NoDrawingError
-        If nothing is registered for the type, and it is no row.
-    """
-    members = list(result.values()) if isinstance(result, Mapping) else result
-    several = isinstance(members, list | tuple)
-    if result is None or (several and not members):
-        return table([], caption)
-    first = members[0] if several and members else result
-    if any(kind.__module__.startswith(STUDIES) for kind in type(first).__mro__):
-        import_module("kokoro_nb.reporting.study_drawings")
-    return drawn_together(first, result, label, caption) if several else drawn(result, label, caption)
-
-
-def without_failures(result: Any) -> tuple[Any, list[dict[str, Any]]]:
-    """Return `result` without what failed or is absent in it, and a row for each of these."""
-    if isinstance(result, Failure):
-        return None, [result.as_dict()]
-    if not isinstance(result, Mapping | list | tuple):
-        return result, []
-    members: dict[Any, Any] = dict(result if isinstance(result, Mapping) else enumerate(result))
-    failed = {name: one for name, one in members.items() if one is None or isinstance(one, Failure)}
-    if not failed or (isinstance(result, Mapping) and all(map(is_plain, members.values()))):
-        return result, []
-    rows = [{"name": name} | ({"outcome": "absent"} if one is None else one.as_dict()) for name, one in failed.items()]
-    left = {name: one for name, one in members.items() if name not in failed}
-    return (left if isinstance(result, Mapping) else [*left.values()]), rows
 
 
 @singledispatch

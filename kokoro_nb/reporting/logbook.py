@@ -5,14 +5,15 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from kokoro_nb.errors import ChecksError, InputError
-from kokoro_nb.findings import RELATIONS, Finding, Verdict, failure_line, verdict_line, write_findings
+from kokoro_nb.findings import Finding, failure_line, write_findings
 from kokoro_nb.listening.waveform import write_wav
-from kokoro_nb.markup import Fragment, number, table
-from kokoro_nb.reporting.fragments import board, checks, displayed
+from kokoro_nb.markup import Fragment, table
+from kokoro_nb.reporting.fragments import CheckLog, board, checks, displayed
 from kokoro_nb.reporting.runs import now
 from kokoro_nb.reporting.side_by_side import mono, side_by_side
 from kokoro_nb.reporting.style import Picture, save
@@ -22,10 +23,11 @@ from kokoro_nb.storage import json_ready
 FINDINGS = "findings.json"
 OUT_DIR = "KOKORO_NB_OUT_DIR"  # tells the kernel of a run where its results go
 BACKENDS = ("backend", "backends", "delegates", "accelerators")  # a parameter of that name, or ending with it
+STUDIES = ("kokoro_nb.studies.", "kokoro_nb.benchmarks.")  # whose results study_drawings draws
 NOTEBOOK = re.compile(r"\w[\w.-]*")
 
 
-class Logbook:
+class Logbook(CheckLog):
     """The record of one execution of a notebook; ``findings.json`` is whole on disk after every entry.
 
     A check that fails does not stop the notebook: it is recorded and shown, and `close` raises for all of them.
@@ -55,9 +57,8 @@ class Logbook:
         if not NOTEBOOK.fullmatch(notebook):
             raise InputError(f"'{notebook}' is no name for a notebook; use letters, digits, '_', '-' and '.'.")
         default = os.environ.get(OUT_DIR) or outputs_folder() / "notebooks" / notebook
-        self.notebook, self.weights = notebook, weights
-        self.out_dir = Path(default if out_dir is None else out_dir).resolve()
-        self.findings: list[Finding] = []
+        super().__init__(weights, Path(default if out_dir is None else out_dir).resolve())
+        self.notebook = notebook
         self._about: dict[str, Any] = {"notebook": notebook, "weights": weights, "parameters": _plain(parameters)}
         self._about |= {"versions": versions(), "commit": commit(), "started": now(), "finished": None}
         self._about |= {"figures": [], "audio": []}
@@ -85,131 +86,6 @@ class Logbook:
         self._about["answer"] = {"text": text, **about}
         self._save()
         return Fragment(f'<p class="knb knb-answer">{escape(text)}</p>', text)
-
-    def check(
-        self,
-        kind: str,
-        statement: str,
-        value: float,
-        limit: float,
-        op: str = "<=",
-        unit: str = "",
-        backend: str | None = None,
-        tap: str | None = None,
-        evidence: Sequence[str] = (),
-        unknown: str = "",
-    ) -> Fragment:
-        """Record whether `value` `op` `limit` holds; a NaN never holds.
-
-        Parameters
-        ----------
-        kind, statement : str
-            The short key, and the claim as a sentence that stands alone.
-        value, limit : float
-            The figure and the limit that it is compared with, both in `unit`.
-        op : str
-            One of ``<=``, ``<``, ``>=``, ``>``, ``==``.
-        unit, backend, tap, evidence
-            As in `Finding`.
-        unknown : str, optional
-            For a figure that a busy machine can spoil: what it means that it does not hold. The verdict is ``unknown``
-            then, and no failure of what the notebook is about.
-
-        Raises
-        ------
-        InputError
-            If `op` is none of these.
-        """
-        if op not in RELATIONS:
-            raise InputError(f"'{op}' is no relation to check; use one of {', '.join(RELATIONS)}.")
-        value, limit = float(value), float(limit)
-        failure = ""
-        if not RELATIONS[op](value, limit):
-            failure = f"measured {number(value)} {unit}".rstrip() + f", required {op} {number(limit)} {unit}".rstrip()
-            failure += f"; {unknown}" if unknown else ""
-        verdict: Verdict = "pass" if not failure else "unknown" if unknown else "fail"
-        measured: dict[str, Any] = {"value": value, "limit": limit, "unit": unit, "relation": op}
-        where: dict[str, Any] = {"backend": backend, "tap": tap, "evidence": tuple(evidence)}
-        return self._checked(Finding(kind, verdict, statement, self.weights, reason=failure, **measured, **where))
-
-    def claim(
-        self,
-        kind: str,
-        statement: str,
-        holds: bool,
-        reason: str = "",
-        backend: str | None = None,
-        tap: str | None = None,
-    ) -> Fragment:
-        """Record whether `statement`, which has no figure, is true.
-
-        Parameters
-        ----------
-        kind, statement, backend, tap
-            As for `check`.
-        holds : bool
-            Whether it is; nothing but True is a pass.
-        reason : str, optional
-            What was found instead, where it is not true.
-
-        Raises
-        ------
-        InputError
-            If `holds` is no truth value: a figure belongs into `check`, with its limit.
-        """
-        if type(holds).__name__ != "bool":  # numpy has one of its own
-            raise InputError(f"'{kind}' is given {holds!r}, not True or False; use check for a figure and its limit.")
-        failure = "" if holds else reason or "it is not so"
-        verdict: Verdict = "fail" if failure else "pass"
-        return self._checked(Finding(kind, verdict, statement, self.weights, backend, tap=tap, reason=failure))
-
-    def outcome(self, kind: str, statement: str, failure: object | None, backend: str) -> Fragment:
-        """Record whether a step succeeded on `backend`: `failure` is None, or the record of why it did not."""
-        return self.claim(kind, statement, failure is None, str(failure) or type(failure).__name__, backend)
-
-    def note(self, finding: Finding) -> Fragment:
-        """Record `finding` as it is."""
-        self.findings.append(finding)
-        self._save()
-        return verdict_line(finding)
-
-    def diagnosis(self, found: Any, subject: str = "The program", note: str = "", bundle: str | Path = "") -> Fragment:
-        """Record a wrong export for the first page of the report, and return its card for the cell to show.
-
-        It is what the notebook is about and no check: `close` does not raise for it.
-
-        Parameters
-        ----------
-        found : Diagnosis, Failure or row of `survey`
-            What was found out.
-        subject : str
-            What was exported, as the start of a sentence: ``"The whole decoder"``.
-        note : str, optional
-            What a reader has to know of it: that a fault was planted on purpose, for one.
-        bundle : path, optional
-            The folder below `out_dir` that reproduces the culprit: what ``found.save_bundle(log.out_dir / ...)`` wrote.
-
-        Raises
-        ------
-        InputError
-            If `bundle` lies elsewhere.
-        """
-        from kokoro_nb.reporting.wrong_export import card, described
-
-        place = Path(bundle).resolve() if bundle else self.out_dir
-        if not place.is_relative_to(self.out_dir):
-            raise InputError(f"The bundle {bundle} has to lie below {self.out_dir}, so that the report can link to it.")
-        row = described(found, subject, note, place.relative_to(self.out_dir).as_posix() if bundle else "")
-        worst = next(iter(row["culprits"]), {"tap": None, "op": ""})
-        tap = worst["tap"] and f"{worst['tap']} ({worst['op']})"
-        about = {"backend": row["backend"], "tap": tap, "diagnosis": row, "reason": row["why"] or row["statement"]}
-        statement = f"{subject}: {row['statement']}"
-        self.note(Finding("diagnosis", row["verdict"], statement, self.weights, **about))
-        return card(row)
-
-    def skip(self, kind: str, statement: str, reason: str, backend: str | None = None) -> Fragment:
-        """Record that `statement` could not be checked here, and why."""
-        return self.note(Finding(kind, "skip", statement, self.weights, backend, reason=reason))
 
     def record(self, result: Any, subject: str = "The program", parity: float | None = None) -> None:
         """Record the checks that every exported program has to pass, those that its type of result can answer.
@@ -297,7 +173,7 @@ class Logbook:
         Parameters
         ----------
         result : object
-            Rows, a matplotlib figure, or any result that has a drawing: see `drawings.shown`.
+            Rows, a matplotlib figure, or any result that has a drawing: see `shown`.
         name : str, optional
             File name of the figure, without its ending; the type's name by default.
         caption : str, optional
@@ -317,7 +193,7 @@ class Logbook:
         """
         from matplotlib.figure import Figure
 
-        from kokoro_nb.reporting.drawings import NoDrawingError, shown, without_failures
+        from kokoro_nb.reporting.drawings import NoDrawingError
 
         result, absent = without_failures(result)
         if absent:
@@ -352,11 +228,6 @@ class Logbook:
             lines = "\n".join(f"- {failure_line(finding)}" for finding in failed)
             raise ChecksError(f"{len(failed)} of {len(made)} checks failed:\n{lines}")
         return self
-
-    def _checked(self, finding: Finding) -> Fragment:
-        """Record what was checked; a failure is shown at once, wherever in the cell it happens."""
-        line = self.note(finding)
-        return Fragment("", "") if finding.verdict == "fail" and displayed(line) else line
 
     def _repr_html_(self) -> str:
         return board(self.findings, rows=False)._repr_html_()
@@ -397,3 +268,53 @@ def _plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
             for text in given if isinstance(given, list | tuple) else ():
                 backend(text)
     return dict(parameters)
+
+
+def shown(result: Any, label: str = "", caption: str = "") -> Any:
+    """Return what stands for `result`: a matplotlib figure, a `Fragment`, or what a notebook shows by itself.
+
+    Parameters
+    ----------
+    result : object
+        A result with a drawing of its own; a list of results, or a mapping of names to results, all of one type; a
+        list of rows (mappings of column to value), which becomes a table; a mapping of names to such rows, which
+        becomes a heat map. What has no drawing and can be a row, through ``as_dict`` or as a dataclass of plain
+        values, becomes a table. Figures, fragments and whatever IPython shows by itself are returned as they are.
+    label : str
+        Label of the weights that it was measured on.
+    caption : str
+        Heading; each drawing has one of its own.
+
+    Raises
+    ------
+    NoDrawingError
+        If nothing is registered for the type, and it is no row.
+    """
+    from kokoro_nb.reporting.drawings import drawn, drawn_together
+
+    members = list(result.values()) if isinstance(result, Mapping) else result
+    several = isinstance(members, list | tuple)
+    if result is None or (several and not members):
+        return table([], caption)
+    first = members[0] if several and members else result
+    if any(kind.__module__.startswith(STUDIES) for kind in type(first).__mro__):
+        import_module("kokoro_nb.reporting.study_drawings")
+    return drawn_together(first, result, label, caption) if several else drawn(result, label, caption)
+
+
+def without_failures(result: Any) -> tuple[Any, list[dict[str, Any]]]:
+    """Return `result` without what failed or is absent in it, and a row for each of these."""
+    from kokoro_nb.backends.base import Failure
+    from kokoro_nb.reporting.drawings import is_plain
+
+    if isinstance(result, Failure):
+        return None, [result.as_dict()]
+    if not isinstance(result, Mapping | list | tuple):
+        return result, []
+    members: dict[Any, Any] = dict(result if isinstance(result, Mapping) else enumerate(result))
+    failed = {name: one for name, one in members.items() if one is None or isinstance(one, Failure)}
+    if not failed or (isinstance(result, Mapping) and all(map(is_plain, members.values()))):
+        return result, []
+    rows = [{"name": name} | ({"outcome": "absent"} if one is None else one.as_dict()) for name, one in failed.items()]
+    left = {name: one for name, one in members.items() if name not in failed}
+    return (left if isinstance(result, Mapping) else [*left.values()]), rows

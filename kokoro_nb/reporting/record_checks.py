@@ -13,19 +13,19 @@ from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.investigation import Investigation
 from kokoro_nb.locate.survey import SurveyRow
 from kokoro_nb.markup import number
-from kokoro_nb.reporting.logbook import Logbook
+from kokoro_nb.reporting.fragments import CheckLog
 
 PROBE_LIMIT = 1e-5  # of peak
 
 
 @singledispatch
-def record_checks(result: Any, log: Logbook, subject: str, parity: float | None) -> None:
+def record_checks(result: Any, log: CheckLog, subject: str, parity: float | None) -> None:
     """Record the checks of one result in `log`; the arguments are those of `Logbook.record`."""
     raise InputError(f"No checks are known for a {type(result).__name__}; use check or claim.")
 
 
 @record_checks.register(SurveyRow)
-def _row(row: SurveyRow, log: Logbook, subject: str, parity: float | None) -> None:
+def _row(row: SurveyRow, log: CheckLog, subject: str, parity: float | None) -> None:
     if row.absent:
         log.skip("runs", f"{subject} is exported and runs.", row.absent, row.backend)
         return
@@ -52,7 +52,7 @@ def _row(row: SurveyRow, log: Logbook, subject: str, parity: float | None) -> No
 
 
 @record_checks.register(Failure)
-def _failure(failure: Failure, log: Logbook, subject: str, parity: float | None) -> None:
+def _failure(failure: Failure, log: CheckLog, subject: str, parity: float | None) -> None:
     log.diagnosis(failure, subject)
     known = known_failure(failure)
     about = [str(failure), failure.operator and f"operator: {failure.operator}", failure.line and f"at {failure.line}"]
@@ -61,7 +61,7 @@ def _failure(failure: Failure, log: Logbook, subject: str, parity: float | None)
 
 
 @record_checks.register(Diagnosis)
-def _diagnosis(found: Diagnosis, log: Logbook, subject: str, parity: float | None) -> None:
+def _diagnosis(found: Diagnosis, log: CheckLog, subject: str, parity: float | None) -> None:
     if found.failure is not None:
         record_checks(found.failure, log, subject, parity)
         return
@@ -83,7 +83,7 @@ def _diagnosis(found: Diagnosis, log: Logbook, subject: str, parity: float | Non
         log.claim(found.method, claim, found.verdict == "pass", found.statement, found.backend, named)
 
 
-def _culprits(found: Diagnosis, log: Logbook) -> None:
+def _culprits(found: Diagnosis, log: CheckLog) -> None:
     """Record the operator that is executed first and the one with the largest effect, which may be the same."""
     named = {one.tap.name: one for one in (*found.culprits[:1], *found.ranked[:1]) if one.tap is not None}
     for one in named.values():
@@ -96,7 +96,7 @@ def _culprits(found: Diagnosis, log: Logbook) -> None:
 
 
 @record_checks.register(Investigation)
-def _investigation(found: Investigation, log: Logbook, subject: str, parity: float | None) -> None:
+def _investigation(found: Investigation, log: CheckLog, subject: str, parity: float | None) -> None:
     name = found.backend
     log.outcome("runs", f"{subject} is exported and runs.", None, name)
     claim = "Tapping leaves the output as it was, but for rounding."

@@ -11,8 +11,8 @@ from kokoro_nb.inspection import diagnose
 from kokoro_nb.listening.transcript import Transcript, Word
 from kokoro_nb.locate.investigation import investigate
 from kokoro_nb.markup import Fragment
-from kokoro_nb.reporting.drawings import drawn, shown
-from kokoro_nb.reporting.logbook import Logbook
+from kokoro_nb.reporting.drawings import drawn
+from kokoro_nb.reporting.logbook import Logbook, shown
 from kokoro_nb.traces.statistics import compare
 
 
@@ -76,6 +76,6 @@ def test_a_drawing_that_fails_is_recorded_and_stops_nothing(tmp_path, monkeypatc
     def broken(*_):
         raise ValueError("zero-size array")
 
-    monkeypatch.setattr("kokoro_nb.reporting.drawings.shown", broken)
+    monkeypatch.setattr("kokoro_nb.reporting.logbook.shown", broken)
     assert "zero-size array" in log.show([{"a": 1}], "two").html
     assert [(one.kind, one.verdict) for one in log.findings] == [("drawing", "unknown")]
