@@ -30,7 +30,7 @@ CALLS = 2  # of a program
 Load = Callable[[Path], Callable[[], Any]]  # folder of the request -> what is called
 _STATUS = Path("/proc/self/status")
 _LOAD, _MODULE, _REQUEST, _ANSWER = "load.pickle", "module.pt", "request.json", "answer.json"
-_RUNTIMES = {  # first letters of a backend -> what is imported for it
+_RUNTIMES: dict[str, tuple[str, ...]] = {  # first letters of a backend -> what is imported for it
     **{"onnxruntime": ("onnxruntime",), "executorch": ("executorch.runtime",), "tvm": ("tvm.relax",)},
     **{"coreml": ("coremltools",), "eager": ("torch", "kokoro.istftnet"), "": ("torch",)},
 }

@@ -311,7 +311,8 @@ def without_failures(result: Any) -> tuple[Any, list[dict[str, Any]]]:
         return None, [result.as_dict()]
     if not isinstance(result, Mapping | list | tuple):
         return result, []
-    members: dict[Any, Any] = dict(result if isinstance(result, Mapping) else enumerate(result))
+    pairs: Any = result.items() if isinstance(result, Mapping) else enumerate(result)
+    members = dict(pairs)
     failed = {name: one for name, one in members.items() if one is None or isinstance(one, Failure)}
     if not failed or (isinstance(result, Mapping) and all(map(is_plain, members.values()))):
         return result, []
