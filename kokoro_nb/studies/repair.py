@@ -42,7 +42,6 @@ class TrialStage:
 
     Attributes
     ----------
-    name : str
     make : callable
         Makes it from the patched model.
     inputs : mapping
@@ -112,8 +111,6 @@ class StageOutcome:
 
     Attributes
     ----------
-    stage : str
-        Its name.
     kind : str
         ``works``, or the first that is wrong: ``fell``, ``another shape``, ``non-finite``, ``not repeatable``,
         ``unfaithful``.
@@ -263,7 +260,6 @@ class PatchRepair:
 
     Attributes
     ----------
-    backend : str
     absent : str
         Why nothing was tried; empty if it was.
     unexecuted : str
