@@ -206,18 +206,18 @@ def deliver(
         The program, of `kokoro_nb.delivery.clients.known_clients.CLIENTS`, with or without a version
         (``kokoro-onnx==0.5``), or ``say`` for the two exported stages that `say` speaks with.
     folder : path
-        Absent or empty.
+        Absent or empty, unless `force` is given.
     voices : sequence of str
         Names; the first is the default of the delivery.
     dtype : {"float32", "float16", "int8"}
-        How the weights are stored; the arithmetic stays float32, but for ``fluidaudio``, whose programs compute in it.
-        Not for ``say``.
+        How the weights are stored; the arithmetic stays float32, but for ``fluidaudio`` and ``kokoro-coreml``, whose
+        programs compute in it. Not for ``say``.
     force : bool
         Replace what is in the folder, whole.
     **options
         For ``say`` further fields of `kokoro_nb.delivery.export.Delivery`: ``backend``, ``host``, ``at_har``,
-        ``tokens``, ``seconds``, ``any_length``, ``g2p``, ``fast``. For the others ``noise`` and ``words``, see
-        `kokoro_nb.delivery.clients.client_delivery.deliver_to`.
+        ``tokens``, ``seconds``, ``any_length``, ``g2p``, ``fast``. For the others ``noise``, ``words`` and ``room``:
+        see `kokoro_nb.delivery.clients.client_delivery.deliver_to`.
 
     Raises
     ------

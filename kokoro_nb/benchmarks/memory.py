@@ -30,10 +30,10 @@ CALLS = 2  # of a program
 Load = Callable[[Path], Callable[[], Any]]  # folder of the request -> what is called
 _STATUS = Path("/proc/self/status")
 _LOAD, _MODULE, _REQUEST, _ANSWER = "load.pickle", "module.pt", "request.json", "answer.json"
-_RUNTIMES = (
-    *(("onnxruntime", ("onnxruntime",)), ("executorch", ("executorch.runtime",)), ("tvm", ("tvm.relax",))),
-    *(("coreml", ("coremltools",)), ("eager", ("torch", "kokoro.istftnet")), ("", ("torch",))),
-)
+_RUNTIMES: dict[str, tuple[str, ...]] = {  # first letters of a backend -> what is imported for it
+    **{"onnxruntime": ("onnxruntime",), "executorch": ("executorch.runtime",), "tvm": ("tvm.relax",)},
+    **{"coreml": ("coremltools",), "eager": ("torch", "kokoro.istftnet"), "": ("torch",)},
+}
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ def _serve(folder: Path) -> None:
     """Answer the request in `folder`."""
     request = json.loads((folder / _REQUEST).read_text(encoding="utf-8"))
     marks = [peak()]
-    for module in next(modules for prefix, modules in _RUNTIMES if request["backend"].startswith(prefix)):
+    for module in next(modules for first, modules in _RUNTIMES.items() if request["backend"].startswith(first)):
         import_module(module)
     marks.append(peak())
     load: Load = pickle.loads((folder / _LOAD).read_bytes())

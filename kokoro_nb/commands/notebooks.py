@@ -100,7 +100,7 @@ def _clean(_: argparse.Namespace) -> int:
 def _compare(arguments: argparse.Namespace) -> int:
     from kokoro_nb.verbs import compare
 
-    if {arguments.before.suffix, arguments.after.suffix} - {".json", ""}:
+    if {path.suffix for path in (arguments.before, arguments.after) if not path.is_dir()} - {".json", ""}:
         raise InputError("Two folders of runs or two .json files of records are compared; give these.")
     found = compare(arguments.before, arguments.after)
     about = {"settings": found.settings, "count": found.count(), "changes": [one.as_dict() for one in found.changes]}

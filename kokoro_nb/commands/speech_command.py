@@ -66,10 +66,10 @@ def _delivery(arguments: argparse.Namespace) -> tuple[Any, Any]:
     from kokoro_nb.reporting.execute import DELIVERY, require_memory
 
     require_memory("a delivery", arguments.weights, DELIVERY)
-    place = arguments.backend, arguments.host, arguments.at_har, (arguments.voice,)
-    size = TOKENS if arguments.tokens is None else arguments.tokens, tuple(arguments.seconds or SECONDS)
-    requested = Delivery(*place, *size, arguments.g2p, arguments.fast, any_length=_any_length(arguments))
-    return load_model(arguments.weights, arguments.seed), requested
+    given = {name: getattr(arguments, name) for name in ("backend", "host", "at_har", "g2p", "fast")}
+    given["tokens"] = TOKENS if arguments.tokens is None else arguments.tokens
+    given |= {"seconds": tuple(arguments.seconds or SECONDS), "any_length": _any_length(arguments)}
+    return load_model(arguments.weights, arguments.seed), Delivery(**given, voices=(arguments.voice,))
 
 
 def _any_length(arguments: argparse.Namespace) -> bool:

@@ -118,7 +118,7 @@ class Contract:
 
 
 def changed_files(folder: str | Path, files: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return the names of `files` that have not the size and the SHA-256 that are told of them, in the folder."""
+    """Return the names of those `files` whose size or SHA-256 in the folder is not the recorded one."""
     root = Path(folder).resolve()
     paths = {name: (root / name).resolve() for name in files}
     whole = [name for name, path in paths.items() if path.is_relative_to(root) and path.is_file()]
@@ -126,7 +126,7 @@ def changed_files(folder: str | Path, files: Mapping[str, Mapping[str, Any]]) ->
 
 
 def read_schema(path: Path, what: str, schema: int) -> dict[str, Any]:
-    """Return what a JSON file of a schema tells, for people a `what`.
+    """Return the content of a JSON file with a schema; `what` names it in the error.
 
     Raises
     ------

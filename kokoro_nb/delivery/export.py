@@ -137,8 +137,10 @@ def deliver(kokoro: Kokoro, request: Delivery, folder: str | Path) -> Contract:
         for voice, table in tables.items():
             np.save(draft / files[voice], table)
         tokens = MAX_PHONEMES + 2 if request.any_length else request.tokens
-        sizes, vocab = (tokens, request.buckets, SAMPLE_RATE, SAMPLES_PER_FRAME), dict(kokoro.model.vocab)
-        contract = Contract(kokoro.weights.label, *sizes, request.g2p, vocab, files, parts, {}, request.most_frames)
+        room: dict[str, Any] = {"tokens": tokens, "buckets": request.buckets, "most_frames": request.most_frames}
+        rates: dict[str, Any] = {"sample_rate": SAMPLE_RATE, "samples_per_frame": SAMPLES_PER_FRAME}
+        text: dict[str, Any] = {"g2p": request.g2p, "vocab": dict(model.vocab), "voices": files}
+        contract = Contract(kokoro.weights.label, parts=parts, **room, **rates, **text)
         write_contract(draft, contract)
     return contract
 

@@ -114,9 +114,13 @@ def durations(predictor: ProsodyPredictor, d: Tensor, speed: Tensor, padding: Te
     torch.Tensor, shape (1, tokens), int64, frames
         At least 1 for a token, 0 for padding.
     """
+    return torch.round(lasting(predictor, d, speed)).clamp(min=1).masked_fill(padding, 0.0).to(torch.int64)
+
+
+def lasting(predictor: ProsodyPredictor, d: Tensor, speed: Tensor) -> Tensor:
+    """Return how long each token lasts before that is rounded, (1, tokens) frames: see `durations`."""
     x, _ = predictor.lstm(d)
-    lasting = torch.sigmoid(predictor.duration_proj(x)).sum(dim=-1) / speed
-    return torch.round(lasting).clamp(min=1).masked_fill(padding, 0.0).to(torch.int64)
+    return torch.sigmoid(predictor.duration_proj(x)).sum(dim=-1) / speed
 
 
 def alignment(lasting: Tensor, frames: int) -> Tensor:

@@ -188,7 +188,7 @@ def _other_values(values: Sequence[tuple[nn.Module, str, Any]]) -> Iterator[None
 def other_classes(
     modules: Iterable[nn.Module], classes: Mapping[type[nn.Module], type[nn.Module]]
 ) -> AbstractContextManager[None]:
-    """Make each module of one of these classes one of the other given for it inside; a copy made there stays one.
+    """Give each module of one of these classes the other class inside; a copy that is made there keeps it.
 
     It stays the same object, so that hooks on it stay too.
     """
@@ -257,9 +257,7 @@ class TwoPassInstanceNorm1d(nn.InstanceNorm1d):
 
     def forward(self, input: Tensor) -> Tensor:
         """Return what `nn.InstanceNorm1d` would, (batch, channels, frames), planes with an axis of 1 before it."""
-        centred = input - input.mean(-1, keepdim=True)
-        normed = centred * ((centred * centred).mean(-1, keepdim=True) + self.eps).rsqrt()
-        return _scaled(self, normed)
+        return _scaled(self, _two_pass(input, self.eps))
 
 
 class TwoPassGroupNorm(nn.GroupNorm):
@@ -268,9 +266,12 @@ class TwoPassGroupNorm(nn.GroupNorm):
     def forward(self, input: Tensor) -> Tensor:
         """Return what `nn.GroupNorm` would, (batch, channels, ...)."""
         grouped = input.reshape(input.shape[0], self.num_groups, -1)
-        centred = grouped - grouped.mean(-1, keepdim=True)
-        normed = centred * ((centred * centred).mean(-1, keepdim=True) + self.eps).rsqrt()
-        return _scaled(self, normed.reshape(input.shape))
+        return _scaled(self, _two_pass(grouped, self.eps).reshape(input.shape))
+
+
+def _two_pass(x: Tensor, epsilon: float) -> Tensor:
+    centred = x - x.mean(-1, keepdim=True)
+    return centred * ((centred * centred).mean(-1, keepdim=True) + epsilon).rsqrt()
 
 
 def _scaled(norm: Any, normed: Tensor) -> Tensor:

@@ -48,8 +48,7 @@ class PostAlbertStage(PipelineStep, output_names=("duration", "d", "t_en")):
         padding = attention_mask == 0
         encoded = self.bert_encoder(bert_dur)
         d = model_cuts.duration_features(self.duration_encoder, encoded, style_s, padding)
-        x, _ = self.lstm(d)
-        lasting = torch.sigmoid(self.duration_proj(x)).sum(dim=-1) / speed
+        lasting = model_cuts.lasting(self, d, speed)
         return lasting, d, model_cuts.text_features(self.text_encoder, input_ids, padding)
 
 
@@ -73,10 +72,12 @@ class PitchStage(ProsodyStep, output_names=("F0", "N")):
 class SourcesStage(PipelineStep, output_names=("x_source_0", "x_source_1")):
     """Pitch to what the generator adds at each of its two rates.
 
-    Attributes
+    Parameters
     ----------
+    generator : kokoro.istftnet.Generator
+        Its parts are shared, not copied.
     origin, seed, samples
-        Of the noise: see `TextToAudio`.
+        Of the noise: see `speaking.TextToAudio`.
     """
 
     parts = ("f0_upsamp", "m_source", "stft", "noise_convs", "noise_res")

@@ -1,6 +1,6 @@
 """The cells of an executed notebook as HTML; whatever a program printed is escaped, its HTML sanitised.
 
-Of HTML that others wrote nothing is left that can run anything, load anything or leave its place.
+HTML written by others loses everything that could run or load something, or leave its place on the page.
 """
 
 import base64
@@ -63,6 +63,8 @@ class Body:
         Those of level 2 and 3, in order.
     stopped : str
         Anchor of the cell that failed, ``""`` if none did.
+    sounds : dict of str to str
+        SHA-256 of each sound that is embedded -> anchor of its player.
     """
 
     html: str = ""

@@ -19,10 +19,9 @@ from kokoro_nb.findings import Finding, read_findings
 from kokoro_nb.markup import listed, number
 from kokoro_nb.traces.record import read_record, sketches_apart
 
-Kind = Literal["regressed", "missing", "skipped", "worse", "fixed", "better", "new"]
+Kind = Literal["regressed", "missing", "skipped", "undecided", "worse", "fixed", "better", "new"]
 BAD: tuple[Kind, ...] = ("regressed", "missing", "skipped")
 FACTOR = 2.0  # a figure that moves less is neither better nor worse: times and last bits move by themselves
-_RANK = {"pass": 0, "skip": 1, "unknown": 2, "fail": 3}
 _ABOUT = ("weights", "commit", "parameters", "versions")
 Key = tuple[str, str, str, str, str, int]
 
@@ -35,8 +34,9 @@ class Change:
     ----------
     kind : str
         ``regressed``: no longer a pass, or a fail where it was unknown or skipped; ``missing``: it passed, and is not
-        in the other run; ``skipped``: it passed; ``worse`` and ``better``: both pass, and the figure is `FACTOR` times
-        nearer to its limit or further from it; ``fixed``: now a pass; ``new``: it is in the second run alone.
+        in the other run; ``skipped``: it passed; ``undecided``: it did not pass, and is now unknown or skipped, which
+        mends nothing; ``worse`` and ``better``: both pass, and the figure is `FACTOR` times nearer to its limit or
+        further from it; ``fixed``: now a pass; ``new``: it is in the second run alone.
     notebook : str
     before, after : Finding or None
         None where there is none.
@@ -145,9 +145,11 @@ def _kind(before: Finding | None, after: Finding | None) -> Kind | None:
     if after is None:
         return "missing" if before.verdict == "pass" else None
     if before.verdict != after.verdict:
+        if after.verdict == "pass":
+            return "fixed"
         if before.verdict == "pass" and after.verdict == "skip":
             return "skipped"
-        return "regressed" if _RANK[after.verdict] > _RANK[before.verdict] else "fixed"
+        return "regressed" if before.verdict == "pass" or after.verdict == "fail" else "undecided"
     if None in (before.value, after.value) or before.relation not in ("<=", "<", ">=", ">"):
         return None
     figures = (before.value, after.value) if before.relation in ("<=", "<") else (after.value, before.value)
@@ -156,7 +158,7 @@ def _kind(before: Finding | None, after: Finding | None) -> Kind | None:
 
 
 def _settings(before: Read, after: Read) -> Iterator[tuple[str, str, str]]:
-    for notebook in before.keys() & after.keys():
+    for notebook in sorted(before.keys() & after.keys()):
         old, new = before[notebook][1], after[notebook][1]
         for name in _ABOUT:
             one, other = old.get(name), new.get(name)

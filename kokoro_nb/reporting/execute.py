@@ -25,7 +25,7 @@ from kokoro_nb.storage import atomic, bytes_in, cache_dir, clear_drafts, locked,
 
 SMALL = ("mini", "narrow")
 SMALL_BYTES, FULL_BYTES = 16e6, 327e6  # of the bundled voice, and of the published model: its parameters in float32
-# Bytes of memory by the bytes of the weights: a diagnosis of the published size held 3.8 GB, a delivery 2.4 GB, and the
+# Bytes of memory for each byte of the weights: a diagnosis of the published size held 3.8 GB, a delivery 2.4 GB, the
 # largest of the notebooks, 19, 5.3 GB
 DIAGNOSIS, DELIVERY, NOTEBOOK = 13.0, 9.0, 20.0
 ROOMS = ("artefacts", "delivered", "client_programs", "repair", "inductor")  # made again by whoever needs them
@@ -34,7 +34,7 @@ YOUNG = 3600.0  # seconds: somebody may be about to load it
 
 
 def require_memory(work: str, weights: str, times: float, smaller: str = "--weights mini") -> int:
-    """Return how often work on these weights can be done at once; for small ones memory is nothing to count.
+    """Return how many such pieces of work there is memory for at once; for small weights as many as one likes.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def require_memory(work: str, weights: str, times: float, smaller: str = "--weig
     weights : str
         As in the notebooks.
     times : float
-        Bytes that it holds by the bytes of the weights.
+        Bytes of memory that it takes for each byte of the weights.
     smaller : str
         Options by which smaller weights are chosen.
 
@@ -75,7 +75,7 @@ def _bytes(weights: str) -> float:
 
 
 def trim_exports(limit: float | None = None, young: float = YOUNG) -> int:
-    """Remove the oldest exports until the rest takes no more than `limit`, and return how many bytes that were.
+    """Remove the oldest exports until the rest takes no more than `limit`, and return how many bytes were removed.
 
     Parameters
     ----------
@@ -283,7 +283,7 @@ def _rank(folder: Path) -> tuple[float, float, str]:
     """Return what sorts the notebook of a folder: those of `FIRST`, those never measured, then what took longest."""
     if folder.name[:2] in FIRST:
         return FIRST.index(folder.name[:2]), 0.0, ""
-    run = read_run_or_damage(folder) if folder.is_dir() else None
+    run = read_run_or_damage(folder)
     known = run is not None and run.seconds is not None and run.status in ("passed", "checks failed")
     return len(FIRST) + known, -(run.seconds or 0.0) if run is not None and known else 0.0, folder.name
 

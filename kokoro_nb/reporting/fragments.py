@@ -168,8 +168,8 @@ class CheckLog:
             failure = f"measured {number(value)} {unit}".rstrip() + f", required {op} {number(limit)} {unit}".rstrip()
             failure += f"; {unknown}" if unknown else ""
         verdict: Verdict = "pass" if not failure else "unknown" if unknown else "fail"
-        about = (kind, verdict, statement, self.weights, backend, value, limit, unit, tap, failure, tuple(evidence), op)
-        return self._checked(Finding(*about))
+        about: dict[str, Any] = {"value": value, "limit": limit, "unit": unit, "relation": op, "evidence": (*evidence,)}
+        return self._checked(Finding(kind, verdict, statement, self.weights, backend, tap=tap, reason=failure, **about))
 
     def claim(
         self,

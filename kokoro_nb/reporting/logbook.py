@@ -59,7 +59,7 @@ class Logbook(CheckLog):
         default = os.environ.get(OUT_DIR) or outputs_folder() / "notebooks" / notebook
         super().__init__(weights, Path(default if out_dir is None else out_dir).resolve())
         self.notebook = notebook
-        self._about: dict[str, Any] = {"notebook": notebook, "weights": weights, "parameters": _checked(parameters)}
+        self._about: dict[str, Any] = {"notebook": notebook, "weights": weights, "parameters": _plain(parameters)}
         self._about |= {"versions": versions(), "commit": commit(), "started": now(), "finished": None}
         self._about |= {"figures": [], "audio": []}
         self._labels: dict[str, str] = {}
@@ -253,7 +253,7 @@ class Logbook(CheckLog):
         return name
 
 
-def _checked(parameters: Mapping[str, Any]) -> dict[str, Any]:
+def _plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters once each is known to be plain, and the backends among them to be there."""
     for name, value in parameters.items():
         try:
@@ -264,7 +264,8 @@ def _checked(parameters: Mapping[str, Any]) -> dict[str, Any]:
         if name.rpartition("_")[2] in BACKENDS:
             from kokoro_nb.backends import backend
 
-            for text in [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else []:
+            given = [value] if isinstance(value, str) else value
+            for text in given if isinstance(given, list | tuple) else ():
                 backend(text)
     return dict(parameters)
 
@@ -308,13 +309,13 @@ def without_failures(result: Any) -> tuple[Any, list[dict[str, Any]]]:
 
     if isinstance(result, Failure):
         return None, [result.as_dict()]
-    listed = isinstance(result, list | tuple)
-    members: Any = result.items() if isinstance(result, Mapping) else enumerate(result) if listed else ()
-    failed = [pair for pair in members if pair[1] is None or isinstance(pair[1], Failure)]
-    if not failed or (isinstance(result, Mapping) and all(map(is_plain, result.values()))):
+    if not isinstance(result, Mapping | list | tuple):
         return result, []
-    names = {name for name, _ in failed}
-    rows = [{"name": name} | ({"outcome": "absent"} if one is None else one.as_dict()) for name, one in failed]
-    if listed:
-        return [one for place, one in enumerate(result) if place not in names], rows
-    return {name: one for name, one in result.items() if name not in names}, rows
+    pairs: Any = result.items() if isinstance(result, Mapping) else enumerate(result)
+    members = dict(pairs)
+    failed = {name: one for name, one in members.items() if one is None or isinstance(one, Failure)}
+    if not failed or (isinstance(result, Mapping) and all(map(is_plain, members.values()))):
+        return result, []
+    rows = [{"name": name} | ({"outcome": "absent"} if one is None else one.as_dict()) for name, one in failed.items()]
+    left = {name: one for name, one in members.items() if name not in failed}
+    return (left if isinstance(result, Mapping) else [*left.values()]), rows

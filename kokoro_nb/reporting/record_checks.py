@@ -86,14 +86,13 @@ def _diagnosis(found: Diagnosis, log: CheckLog, subject: str, parity: float | No
 def _culprits(found: Diagnosis, log: CheckLog) -> None:
     """Record the operator that is executed first and the one with the largest effect, which may be the same."""
     named = {one.tap.name: one for one in (*found.culprits[:1], *found.ranked[:1]) if one.tap is not None}
-    for name, one in named.items():
+    for one in named.values():
         inherited = "" if one.inherited_error is None else f"inherited error {number(one.inherited_error)} of peak"
         effect = "" if one.effect is None else f"{number(100 * one.effect)} % of the output's error"
         notes = (f"mechanism: {one.mechanism.name}", inherited, effect, one.source, one.reason)
         reason = "; ".join(filter(None, notes))
-        tap, unit = f"{name} ({one.tap and one.tap.op})", "of peak, by itself"
-        about = one.kind, one.verdict, one.statement, log.weights, one.backend
-        log.note(Finding(*about, value=one.local_error, unit=unit, tap=tap, reason=reason))
+        measured: dict[str, Any] = {"value": one.local_error, "unit": "of peak, by itself", "tap": _named(one)}
+        log.note(Finding(one.kind, one.verdict, one.statement, log.weights, one.backend, reason=reason, **measured))
 
 
 @record_checks.register(Investigation)
@@ -114,7 +113,7 @@ def _investigation(found: Investigation, log: CheckLog, subject: str, parity: fl
     wrong = _named(found.faults[0]) if found.faults else None
     worst = float(np.max([error.ratio for error in found.errors])) if found.errors else float("nan")
     claim = "Every captured operator is right on its own inputs, within the rounding-error bound."
-    log.check(*("local_error", claim, worst, 1), unit="of the rounding-error bound", backend=name, tap=wrong)
+    log.check("local_error", claim, worst, 1, "<=", "of the rounding-error bound", name, wrong)
 
 
 def _named(culprit: Culprit) -> str | None:

@@ -216,10 +216,9 @@ def _exported(target: str, module: Any, inputs: Mapping[str, Any], shapes: Mappi
     import numpy as np
 
     try:
+        given = {name: torch.as_tensor(x) if isinstance(x, np.ndarray) else x for name, x in inputs.items()}
         with torch.no_grad():
-            snapshot(module)(  # whose buffers it may change
-                **{name: torch.as_tensor(x) if isinstance(x, np.ndarray) else x for name, x in inputs.items()}
-            )
+            snapshot(module)(**given)  # which may change its buffers
     except Exception as error:
         example_inputs(module, dict.fromkeys(inputs, np.zeros(1)))  # a name that the forward does not have
         raise InputError(f"The module of {target} fails in eager PyTorch ({one_line(error)}).") from error

@@ -120,6 +120,8 @@ class StageOutcome:
         Share of finite elements of the output, 0 to 1; None where nothing was run.
     of_peak : float or None
         Largest error against the reference as a share of its peak. Of the whole decoder it is not judged.
+    drift : float or None
+        Largest difference of a later call on the same inputs.
     """
 
     stage: str
@@ -268,6 +270,8 @@ class PatchRepair:
         The minimal set, in every stage; None if no set was found that works.
     left_out : tuple of PatchTrial
         For each patch of the minimal set, in order, the set without it: the proof.
+    trials : int
+        How many sets were tried.
     """
 
     backend: str
@@ -319,9 +323,9 @@ def repair(
 ) -> PatchRepair:
     """Search the smallest set of patches with which the export of the decoder to a backend works.
 
-    A set works if every stage exports, runs, is finite, repeats itself, and agrees with the
-    model without patches where the numbers are well conditioned. Sets are tried on the smaller parts first; the set
-    that is found is confirmed on the whole, and if it does not hold there, the search is done again on the whole.
+    A set works if every stage exports, runs, is finite, repeats itself, and agrees with the model without patches where
+    the numbers are well conditioned. Sets are tried on the smaller parts first; the set that is found is confirmed on
+    the whole, and if it does not hold there, the search is done again on the whole.
 
     Parameters
     ----------

@@ -143,9 +143,6 @@ def test_choose_press_and_follow(explored):
     page.wait_for_selector(".knb-live .knb-detail h4:has-text('decode.23.resblocks.10.conv1:add')")
     assert page.locator(".knb-live .knb-channels img").count() == 3
     assert "Wholly non-finite: 5, 6, 7." in page.inner_text(".knb-live .knb-detail")
-    assert page.locator(".knb-live img.knb-histogram").count() == 0
-    page.get_by_role("button", name="Show the histogram").click()
-    page.wait_for_selector(".knb-live img.knb-histogram")
     assert page.evaluate("document.querySelector('.knb-live img.knb-histogram').naturalWidth") == 720
     page.locator(".knb-live .knb-neighbours").get_by_role("button", name="decode.23.resblocks.11.conv1:add").click()
     page.wait_for_selector(".knb-live .knb-detail h4:has-text('resblocks.11')")
@@ -162,8 +159,6 @@ def test_accessible_and_readable_in_either_theme(explored, violations, theme):
     page.get_by_label("Which operators").select_option("not finite")
     page.locator(".knb-rows tbody tr").first.click()
     page.wait_for_selector(".knb-live .knb-detail h4:has-text('decode.23.resblocks.1')")
-    page.get_by_role("button", name="Show the histogram").click()
-    page.wait_for_selector(".knb-live img.knb-histogram")
     assert violations(page, ".knb-live") == []
     page.evaluate("document.querySelector('.knb-live').insertAdjacentHTML('beforeend', '<img id=bad src=x>')")
     assert violations(page, ".knb-live") == ["image-alt"], "one would be seen"

@@ -194,8 +194,9 @@ def accept(
         style = table[len(ids) - 3]
         rounded = through_float16(kokoro, ids, style, request.speed) if rules.client == "fluidaudio" else None
         durations, ratio = judged(kokoro, ids, style, request.speed, said, rounded)
-        told = (rules.label, about.dtype, request.voice, len(ids) - 2)
-        rows.append(Acceptance(*told, durations, ratio if certain else float("nan"), size, seconds))
+        ratio = ratio if certain else float("nan")
+        spoken = len(ids) - 2
+        rows.append(Acceptance(rules.label, about.dtype, request.voice, spoken, durations, ratio, size, seconds))
     return rows
 
 

@@ -148,6 +148,10 @@ class ClientContract:
         """The versions that it holds for."""
         return (self.versions, *self.older)
 
+    def covers(self, version: str) -> bool:
+        """Say whether it holds for a version: one of `known`, or a later part of one."""
+        return any(version == known or version.startswith(f"{known}.") for known in self.known)
+
 
 def signature(text: str, **sizes: int | str) -> Signature:
     """Return inputs and outputs that are written as ``name dtype axis axis, ... -> name dtype axis ...``.

@@ -168,7 +168,7 @@ def symbol_ids(root: Path, metadata: Mapping[str, str] | None = None) -> dict[st
 
     Raises
     ------
-    ValueError
+    ValueError, LookupError, TypeError, AttributeError
         If a file or a line is no table.
     """
     if (root / "tokens.txt").is_file():
@@ -201,7 +201,7 @@ def vocabulary(folder: str | Path) -> dict[str, int]:
     """
     try:
         return {symbol: numbers[0] for symbol, numbers in symbol_ids(Path(folder)).items()}
-    except (ValueError, KeyError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise InputError(f"The table of symbols in {folder} cannot be read ({error}); deliver it again.") from error
 
 

@@ -84,7 +84,7 @@ def absence(client: str) -> str | None:
         return f"kokoro.js is not installed; `npm install kokoro-js`, and name its node_modules in ${NODE}."
     if found is None:
         return f"{rules.client} is not installed; install it apart, and name its interpreter in ${ENVIRONMENT}."
-    if not any(found == known or found.startswith(f"{known}.") for known in rules.known):
+    if not rules.covers(found):
         return f"{rules.client} {found} is installed here, and the contract is that of {rules.versions}."
     return None
 

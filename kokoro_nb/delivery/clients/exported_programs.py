@@ -338,12 +338,7 @@ def quantise(path: Path) -> None:
 def lowered(module: nn.Module, signature: Signature, ranges: Ranges) -> bytes:
     """Return a module as a ``.pte`` file, with what XNNPACK's partitioner takes lowered to it.
 
-    Parameters
-    ----------
-    module : torch.nn.Module
-        Its parameters are the inputs of `signature`, in that order.
-    signature, ranges
-        See `client_contract`.
+    The parameters are those of `package`.
 
     Raises
     ------

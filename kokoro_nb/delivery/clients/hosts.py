@@ -1,4 +1,4 @@
-"""What each client does with a folder between text and audio, written after its contract and run here.
+"""How each client turns text into audio with the programs of a folder, written after its contract and run here.
 
 For machines on which the client is not installed, as none is that runs on phones or Macs alone. It shows that a folder
 keeps the contract as it is written down, not that the client does.
@@ -39,7 +39,7 @@ class ClientUtterance:
     values : mapping
         What the stages were given and gave, by name.
     frames : int
-        How many the audio has to have.
+        Length that the audio has to have.
     """
 
     ids: tuple[int, ...]

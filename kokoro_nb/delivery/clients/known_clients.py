@@ -8,7 +8,7 @@ import numpy as np
 
 from kokoro_nb.delivery.clients.client_contract import ClientContract, Programs, RowRule, VoicesRule, signature
 from kokoro_nb.errors import InputError
-from kokoro_nb.models.architecture import FRAMES_PER_SECOND
+from kokoro_nb.models.architecture import FRAMES_PER_SECOND, SAMPLES_PER_FRAME
 from kokoro_nb.models.seven_stages import TEXT
 from kokoro_nb.models.speaking import FEATURES
 
@@ -146,7 +146,8 @@ STAGES = {
 
 def frame_sizes(frames: int) -> dict[str, int]:
     """Return the sizes that so many frames have on each axis."""
-    return {"frames": frames, "pitches": 2 * frames, "slow": 20 * frames, "fast": 120 * frames + 1}
+    spectral = {"slow": 20 * frames, "fast": 120 * frames + 1}
+    return {"frames": frames, "pitches": 2 * frames, **spectral, "samples": SAMPLES_PER_FRAME * frames}
 
 
 LEAST, MOST, STEP = frame_sizes(1), frame_sizes(2000), {**frame_sizes(1), "fast": 120}
@@ -178,7 +179,7 @@ TRUNK = f"""
     -> x_pre float32 1 channels pitches
 """
 GENERATOR = """
-    x_pre float32 1 channels pitches, ref_s float32 1 256, har float32 1 22 steps, mask float32 1 1 pitches
+    x_pre float32 1 channels pitches, ref_s float32 1 256, har float32 1 22 fast, mask float32 1 1 pitches
     -> waveform float32 1 samples
 """
 
@@ -202,10 +203,8 @@ def sized_programs(channels: int | str = "channels") -> Programs:
     """
     found = {durations_path(size): signature(DURATION, tokens=size) for size in TOKEN_SIZES}
     for seconds in SECONDS:
-        frames = FRAMES_PER_SECOND * seconds
-        sizes = {"frames": frames, "pitches": 2 * frames, "steps": 120 * frames + 1, "samples": 600 * frames}
         stages = dict(zip(frame_stages(seconds), (PITCH, TRUNK, GENERATOR), strict=True))
-        found |= signed(stages, channels=channels, **sizes)
+        found |= signed(stages, channels=channels, **frame_sizes(FRAMES_PER_SECOND * seconds))
     return found
 
 
@@ -263,10 +262,8 @@ KOKORO_COREML = ClientContract(
 )
 
 
-CONTRACTS: tuple[ClientContract, ...] = (
-    *(KOKORO_ONNX, KOKORO_ONNX_0_5, SHERPA_ONNX, SHERPA_ONNX_1, KOKORO_JS),
-    *(REACT_NATIVE, REACT_NATIVE_PADDED, FLUIDAUDIO, KOKORO_COREML),
-)
+ONNX_CLIENTS = (KOKORO_ONNX, KOKORO_ONNX_0_5, SHERPA_ONNX, SHERPA_ONNX_1, KOKORO_JS)
+CONTRACTS = (*ONNX_CLIENTS, REACT_NATIVE, REACT_NATIVE_PADDED, FLUIDAUDIO, KOKORO_COREML)
 CLIENTS: tuple[str, ...] = tuple(dict.fromkeys(one.client for one in CONTRACTS))
 
 
@@ -289,10 +286,6 @@ def contract(client: str) -> ClientContract:
         near = difflib.get_close_matches(name, CLIENTS, 1, 0.0)[0]
         raise InputError(f"There is no client '{name}'; the nearest is {near}, and all are {', '.join(CLIENTS)}.")
     for one in forms:
-        if not version or any(_within(version, known) or _within(known, version) for known in one.known):
+        if not version or one.covers(version) or any(known.startswith(f"{version}.") for known in one.known):
             return one
     raise InputError(f"{name} {version} is not known; use {' or '.join(each for one in forms for each in one.known)}.")
-
-
-def _within(version: str, known: str) -> bool:
-    return version == known or version.startswith(f"{known}.")

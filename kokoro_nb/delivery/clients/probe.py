@@ -232,10 +232,10 @@ def read_probe(audio: np.ndarray, sample_rate: int = SAMPLE_RATE) -> ProbeReadin
     row, voice, layout = (round(number * WHOLE) for number in numbers[end - 4 : end - 1])
     first, last = begin + 5 + len(every), end - 4
     silences = edges[begin][0], edges[last][0] - edges[first - 1][1], len(audio) - edges[end + 3][1]
+    speed, dtype = float(numbers[end - 1] * FASTEST), "float" if (audio * 32768 % 1).any() else "16 bit"
     lead, middle, tail = (samples / sample_rate for samples in silences)
-    fed, dtype = float(numbers[end - 1] * FASTEST), "16 bit" if not (audio * 32768 % 1).any() else "float"
-    heard = lead, middle, tail, len(every) - len(ids), dtype
-    return ProbeReading(ids, row, voice, layout == LAYOUT, fed, float(gain), *heard)
+    hidden = len(every) - len(ids)
+    return ProbeReading(ids, row, voice, layout == LAYOUT, speed, float(gain), lead, middle, tail, hidden, dtype)
 
 
 def _levels(audio: np.ndarray) -> tuple[list[tuple[int, int]], np.ndarray]:

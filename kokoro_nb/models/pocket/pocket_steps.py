@@ -189,9 +189,9 @@ def package_speech(model: TTSModel, utterance: Utterance, stop: bool = True) -> 
     with model.flow_lm.out_eos.register_forward_hook(lambda _module, _args, out: stops.append(out)):
         latents = package_latents(speaker, language, torch.from_numpy(utterance.noise), utterance.after_stop)
     frames, decoder = _decoded(model, latents)
-    spoken = torch.cat(latents)[:, 0].numpy(), torch.cat(stops).flatten().numpy(), frames
     at_end = flow_lm_state(model, tokens + limit, language)
-    return Speech(*spoken, _arrays(read), _arrays(at_end), decoder, model.sample_rate)
+    said, ends = torch.cat(latents)[:, 0].numpy(), torch.cat(stops).flatten().numpy()
+    return Speech(said, ends, frames, _arrays(read), _arrays(at_end), decoder, model.sample_rate)
 
 
 class WholeModel(nn.Module):

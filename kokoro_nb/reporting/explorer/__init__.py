@@ -105,7 +105,7 @@ class Entry:
 
     @property
     def urgency(self) -> tuple[float, ...]:
-        """What sorts operators so that the one to look at first comes first."""
+        """Sort key that puts the operator to look at first in front."""
         ratio = -math.inf if self.error is None else self.error.ratio
         apart = -math.inf if self.apart is None else math.inf if math.isnan(self.apart) else self.apart
         room = math.inf if self.tap is None or math.isnan(self.tap.statistics.margin) else self.tap.statistics.margin
@@ -214,9 +214,9 @@ def rows(entries: Sequence[Entry]) -> list[dict[str, Any]]:
 def explore(found: "Trace | Investigation") -> Any:
     """Return the operators of a trace for a notebook to show: a widget in JupyterLab, plain HTML where no kernel runs.
 
-    Choosing an operator shows its statistics, a map of its channels, what it was computed from and who reads it, and,
-    on demand, a histogram of its values; maps by statistic and histograms need the tensors (``keep='full'``). Of an
-    investigation each has its own error, the distance to the reference, and what was found in it.
+    Choosing an operator shows its statistics, a map of its channels, a histogram of its values, what it was computed
+    from and who reads it; maps by statistic and histograms need the tensors (``keep='full'``). Of an investigation each
+    has its own error, the distance to the reference, and what was found in it.
 
     Raises
     ------
@@ -274,7 +274,7 @@ def still(entries: Entries) -> Fragment:
     worst = sorted(entries.all, key=lambda entry: entry.urgency)[:WORST]
     opened = "".join(
         f'<details class="knb-operator"><summary>{escape(entry.name)}</summary>'
-        f'<div class="knb-detail">{_detail(entries, entry, _histogram(entry))}</div></details>'
+        f'<div class="knb-detail">{_detail(entries, entry)}</div></details>'
         for entry in worst
     )
     head = f"<p>{escape(entries.summary)}. The {number(len(worst))} to look at first:</p>{table(rows(worst)).html}"
@@ -283,22 +283,14 @@ def still(entries: Entries) -> Fragment:
 
 
 def answer(entries: Entries, question: Any) -> str:
-    """Return the HTML that a question of the page asks for, ``""`` for what is no question.
-
-    A question is a mapping: ``ask`` is ``operator`` or ``histogram``, ``name`` says of which operator.
-    """
-    entry = entries.by_name.get(question.get("name", "")) if isinstance(question, dict) else None
-    if entry is None or question.get("ask") not in ("operator", "histogram"):
-        return ""
-    if question["ask"] == "histogram":
-        return _histogram(entry)
-    offer = f'<div><button type="button" data-histogram="{escape(entry.name)}">Show the histogram</button></div>'
-    kept = entry.tap is not None and entry.tap.value is not None
-    return _detail(entries, entry, offer if kept else _histogram(entry), live=True)
+    """Return the HTML of the operator whose ``name`` a question of the page gives; ``""`` where it gives none."""
+    name = question.get("name") if isinstance(question, dict) else None
+    entry = entries.by_name.get(name) if isinstance(name, str) else None
+    return "" if entry is None else _detail(entries, entry, live=True)
 
 
-def _detail(entries: Entries, entry: Entry, values: str, live: bool = False) -> str:
-    """Return one operator in full; `values` is the HTML of its histogram, `live` makes its neighbours buttons."""
+def _detail(entries: Entries, entry: Entry, live: bool = False) -> str:
+    """Return one operator in full; `live` makes its neighbours buttons."""
     operator, errors, statistics = entry.operator, dict[str, Any](), dict[str, Any]()
     about = [operator.op, entry.shape, operator.dtype, f"{number(entry.place)} of {number(len(entries.all))}"]
     about += [f"module {operator.module_path}"] if operator.module_path else []
@@ -316,7 +308,8 @@ def _detail(entries: Entries, entry: Entry, values: str, live: bool = False) -> 
     sides = (("Computed from", dict.fromkeys(operator.inputs), "nothing"), ("Read by", readers, none))
     count = operator.shape[1] if len(operator.shape) > 1 else 0
     crowd = f"up to {-(-count // WIDTH)} to a column, the worst shown" if count > WIDTH else ""
-    given = {"entries": entries, "entry": entry, "values": values, "live": live, "input": INPUT, "constant": CONSTANT}
+    given = {"entries": entries, "entry": entry, "live": live, "input": INPUT, "constant": CONSTANT}
+    given["values"] = _histogram(entry)
     given |= {"about": about, "errors": errors, "statistics": statistics, "causes": causes, "sides": sides}
     return rendered("operator.html.j2", **given, strips=_strips(entry), crowd=crowd, only_statistics=ONLY_STATISTICS)
 

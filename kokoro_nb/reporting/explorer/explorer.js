@@ -121,29 +121,24 @@ function render({ model, el }) {
     return [...body.children].find((line) => line.dataset.row === operator);
   }
 
-  function ask(question, target) {
-    const waiting = element("p", { class: "knb-about", role: "status" }, "…");
-    target.replaceChildren(waiting);
-    setTimeout(() => {
-      if (waiting.isConnected) {
-        waiting.textContent = "The kernel has not answered: it is busy, or it has ended; then run the cell again.";
-      }
-    }, PATIENCE);
-    model.send(question);
-  }
-
   function choose(operator) {
     chosen = operator;
     while (!lineOf(operator) && drawn < shown.length) draw();
     mark(lineOf(operator));
     lineOf(operator)?.scrollIntoView({ block: "nearest" });
-    ask({ ask: "operator", name: operator }, pane);
+    const waiting = element("p", { class: "knb-about", role: "status" }, "…");
+    pane.replaceChildren(waiting);
+    setTimeout(() => {
+      if (waiting.isConnected) {
+        waiting.textContent = "The kernel has not answered: it is busy, or it has ended; then run the cell again.";
+      }
+    }, PATIENCE);
+    model.send({ name: operator });
   }
 
   function answered({ question, html }) {
     if (question?.name !== chosen) return; // another one was chosen since
-    const target = question.ask === "operator" ? pane : pane.querySelector("[data-histogram]")?.parentElement ?? pane.querySelector(".knb-asked");
-    if (target) target.innerHTML = html; // made by the kernel, which has escaped every name
+    pane.innerHTML = html; // made by the kernel, which has escaped every name
   }
 
   body.addEventListener("click", (event) => {
@@ -161,16 +156,10 @@ function render({ model, el }) {
     if (drawn < shown.length && scroller.scrollTop + scroller.clientHeight > scroller.scrollHeight - 400) draw();
   });
   pane.addEventListener("click", (event) => {
-    const { operator, histogram } = event.target.closest("button")?.dataset ?? {};
-    if (operator) {
-      choose(operator);
-      pane.focus({ preventScroll: true }); // what was pressed is about to go
-    }
-    if (histogram) {
-      const target = event.target.closest("button").parentElement;
-      target.classList.add("knb-asked");
-      ask({ ask: "histogram", name: histogram }, target);
-    }
+    const operator = event.target.closest("button")?.dataset.operator;
+    if (!operator) return;
+    choose(operator);
+    pane.focus({ preventScroll: true }); // what was pressed is about to go
   });
   search.addEventListener("input", update);
   which.addEventListener("change", update);

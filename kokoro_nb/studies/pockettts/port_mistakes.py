@@ -161,6 +161,9 @@ class BugEffect:
 
     Attributes
     ----------
+    bug : Bug
+    setting : str
+        At which it was made, in words.
     read, written, latents, audio : Parity
         Of the language model's cache after voice and text, of the same at the end, of the latents and of the audio;
         of caches the slots that the right run has written.
@@ -233,6 +236,8 @@ class FirstDifference:
     ----------
     place : str
         The first call that differs; empty if none does.
+    given, made : tuple of str
+        Inputs and outputs of that call that differ.
     operator : str
         The first operator in it whose result differs.
     """

@@ -1,7 +1,7 @@
 """The steps and the loop on a runtime: each step by itself, in closed loop, and the utterance against the package's."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -137,6 +137,8 @@ class PackageReference:
         The package's own, a frame for each row of the noise.
     ended : Speech
         The package's own, ended by the model.
+    steps : Speech
+        By the steps in eager PyTorch, a frame for each row of the noise.
     calls : tuple of StepCall
         Every call of a step in that, and in reading the same one embedding at a time.
     """
@@ -205,6 +207,7 @@ class RuntimeLoop:
 
     Attributes
     ----------
+    backend : str
     absent : str or None
         Why it cannot run here.
     failures : dict
@@ -222,9 +225,9 @@ class RuntimeLoop:
 
     backend: str
     absent: str | None = None
-    failures: Mapping[str, Failure] | None = None
-    own: Mapping[str, float] | None = None
-    chained: Mapping[str, float] | None = None
+    failures: Mapping[str, Failure] = field(default_factory=dict)
+    own: Mapping[str, float] = field(default_factory=dict)
+    chained: Mapping[str, float] = field(default_factory=dict)
     latents: Parity | None = None
     audio: Parity | None = None
     ended: Parity | None = None
@@ -233,7 +236,7 @@ class RuntimeLoop:
     @property
     def failure(self) -> Failure | None:
         """The first step that fell."""
-        return next(iter((self.failures or {}).values()), None)
+        return next(iter(self.failures.values()), None)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row of a table, with units in its keys."""
@@ -246,10 +249,11 @@ class RuntimeLoop:
 
     def step_rows(self) -> list[dict[str, Any]]:
         """Return a row for each step that runs, with units in its keys."""
-        both = {"by itself (of peak)": self.own or {}, "in closed loop (of peak)": self.chained or {}}
-        names = dict.fromkeys([*(self.own or {}), *(self.failures or {})])
-        rows = ({key: each[step] for key, each in both.items() if step in each} for step in names)
-        return [{"step": step, "backend": self.backend, **row} for step, row in zip(names, rows, strict=True)]
+        both = {"by itself (of peak)": self.own, "in closed loop (of peak)": self.chained}
+        return [
+            {"step": step, "backend": self.backend, **{key: each[step] for key, each in both.items() if step in each}}
+            for step in dict.fromkeys([*self.own, *self.failures])
+        ]
 
 
 def loops(right: PackageReference, backends: Sequence[str]) -> dict[str, RuntimeLoop]:
@@ -269,7 +273,7 @@ def loop_on(name: str, right: PackageReference, exported: Mapping[str, Exported 
     failures = {step: found for step, found in alone.items() if isinstance(found, Failure)}
     own = {s: largest_error(last[s].outputs, found) for s, found in alone.items() if not isinstance(found, Failure)}
     if failures:
-        return RuntimeLoop(name, None, failures, own)
+        return RuntimeLoop(name, failures=failures, own=own)
     steps = {s: _fed_back(made, right.modules[s]) for s, made in programs.items() if not isinstance(made, Failure)}
     found, calls = _said(steps, right.host, right.utterance)
     errors: dict[str, list[float]] = {}
@@ -279,11 +283,13 @@ def loop_on(name: str, right: PackageReference, exported: Mapping[str, Exported 
     ended = speak(steps, replace(right.host, stop_above=right.stop_above), right.utterance)
     same = ended.latents.shape == right.ended.latents.shape
     return RuntimeLoop(
-        *(name, None, {}, own, chained),
-        compare(right.package.latents, found.latents),
-        compare(right.package.audio, found.audio),
-        compare(right.ended.latents, ended.latents) if same else None,
-        len(ended.latents),
+        name,
+        own=own,
+        chained=chained,
+        latents=compare(right.package.latents, found.latents),
+        audio=compare(right.package.audio, found.audio),
+        ended=compare(right.ended.latents, ended.latents) if same else None,
+        frames=len(ended.latents),
     )
 
 

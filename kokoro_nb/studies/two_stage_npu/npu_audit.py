@@ -149,8 +149,7 @@ def disagreements(audited: NpuAudit, placed: assignment.Assignment) -> list[dict
 @cache
 def operator_table() -> Mapping[str, Any]:
     """Return ``data/npu_operators.json``, with its source."""
-    table: Mapping[str, Any] = read_json(TABLE, "table of the NPU's operators")
-    return table
+    return read_json(TABLE, "table of the NPU's operators")
 
 
 def _audited(node: Any) -> AuditedNode:

@@ -9,6 +9,7 @@ import torch
 from kokoro_nb.__main__ import main
 from kokoro_nb.delivery.clients import client_programs
 from kokoro_nb.delivery.clients.client_contract import TensorRule
+from kokoro_nb.delivery.clients.client_folder import vocabulary
 from kokoro_nb.delivery.clients.client_programs import Request, require_speakable
 from kokoro_nb.delivery.clients.exported_programs import package, quantise
 from kokoro_nb.delivery.clients.known_clients import CONTRACTS, PREDICTOR, SYNTHESIZER, contract
@@ -37,6 +38,13 @@ def test_a_name_stands_for_its_newest_known_version():
 def test_what_is_not_known_names_what_is(asked, said):
     with pytest.raises(InputError, match=said):
         contract(asked)
+
+
+@pytest.mark.parametrize(("file", "text"), [("tokens.txt", "a 1\n\nb 2\n"), ("tokenizer.json", "[]")])
+def test_a_damaged_table_of_symbols_is_refused(tmp_path, file, text):
+    (tmp_path / file).write_text(text)
+    with pytest.raises(InputError, match=r"cannot be read .*; deliver it again"):
+        vocabulary(tmp_path)
 
 
 def test_what_a_client_cannot_speak_is_one_sentence():

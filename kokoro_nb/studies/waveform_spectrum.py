@@ -56,8 +56,7 @@ class JudgedVersions:
         Never more than half of what the better of the controls loses: a fault that spoils the version that differs by
         rounding alone as well must not raise its own limit.
         """
-        unjudged = self.unjudged
-        return {judge: limit for judge, limit in self._limits().items() if judge not in unjudged}
+        return {judge: limit for judge, limit in self._limits().items() if judge not in self.unjudged}
 
     def _limits(self) -> dict[str, float]:
         rounding, bad = self.lost(FLOOR), [self.lost(name) for name in self.controls]
