@@ -167,8 +167,9 @@ def _lost_state(found: Investigation, limits: Limits) -> list[Culprit]:
     wrong = next((error for error in errors if error.verdict == "fail"), None)
     if wrong is None:
         return []
-    same = wrong in errors[:2] and all(difference(dict(found.history.first), dict(given)) == 0 for _, given in pairs[:2])
-    text = "every call gives the result of the first, bit for bit" if same else f"on a later call {wrong}"
+    text = f"on a later call {wrong}"
+    if wrong in errors[:2] and all(difference(dict(found.history.first), dict(given)) == 0 for _, given in pairs[:2]):
+        text = "every call gives the result of the first, bit for bit"
     operators, culprits = {one.name: one for one in found.reference.meaning.operators}, {}
     for buffer, name in found.reference.meaning.state.items():
         if name in operators:
