@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -96,8 +97,8 @@ def _culprits(report: InspectionReport, comparison: PairedPrograms, known: Trace
         named = one.mechanism is not None and one.kind == "structure"  # its evidence is the statement
         words = f"the file parts from the module at {one.key} ({one.operator})" if named else one.statement.rstrip(".")
         words += f"; blame: {one.blame}"
-        about = {"channels": words, "mechanisms": mechanisms, "reaches_output": True, **_errors(report, one)}
-        culprit = Culprit(kind, "fail", subject.runtime.name, tap, (tap.name,), **about)  # type: ignore[arg-type]
+        culprit = Culprit(kind, "fail", subject.runtime.name, tap, (tap.name,), words, **_errors(report, one))
+        culprit = replace(culprit, mechanisms=mechanisms, reaches_output=True)
         source = subject.candidate.specification.source_line(tap.name)
         found[tap.name] = placed(subject, culprit) if one.blame == "runtime" else replace(culprit, source=source)
     return list(found.values())
@@ -193,17 +194,17 @@ def diagnose(
     candidate = as_exported(program, inputs, runtime.name, dynamic_shapes)
     if isinstance(candidate, Failure):
         return failed_diagnosis(candidate)
-    about = {"method": method, "precision": precision, "folder": folder, "limit": limit, "remedies": remedies}
+    same = {"method": method, "precision": precision, "folder": folder, "limit": limit, "remedies": remedies}
+    again = partial(diagnose, **same, artefact=artefact)
     if supply:
         healthy = candidate if reference is None else reference
         candidate, runtime = supplied(candidate, runtime, supply)
-        found = diagnose(candidate, inputs, runtime, healthy, **about, artefact=artefact, at=at)  # type: ignore[arg-type]
-        return replace(found, supplied=tuple(supply))
+        return replace(again(candidate, inputs, runtime, healthy, at=at), supplied=tuple(supply))
     if at is not None:
-        found = diagnose(candidate, inputs, runtime, reference, **about, artefact=artefact)  # type: ignore[arg-type]
+        found = again(candidate, inputs, runtime, reference)
         if found.verdict != "pass":
             return found
-        other = diagnose(candidate, at, runtime, reference, **about, artefact=artefact)  # type: ignore[arg-type]
+        other = again(candidate, at, runtime, reference)
         sizes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in at.items())
         return replace(other, statement=f"At {sizes}: {other.statement}")
     if limit is not None and not limit >= 0:

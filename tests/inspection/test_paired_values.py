@@ -148,6 +148,37 @@ def test_exchanged_inputs_and_a_constant_that_a_later_node_shows_are_named(save,
     assert words in found.statement
 
 
+TANH, GAIN = ("Tanh", "x", "t"), ("Mul", "t k", "g")
+AXES = ("Unsqueeze", "x one", "u"), ("Unsqueeze", "x two", "v")
+BACK = ("Gather", "t back", "b", {"axis": 1})
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "key"),
+    [
+        ([TANH, ("MatMul", "t w", "y")], [TANH, GAIN, ("MatMul", "g w", "y")], "Mul g"),
+        ([TANH, ("Exp", "t", "y")], [TANH, ("Add", "t k", "g"), ("Exp", "g", "y")], "Add g"),
+        ([TANH, BACK, ("Exp", "b", "y")], [TANH, GAIN, ("Gather", "g back", "b", BACK[3]), ("Exp", "b", "y")], "Mul g"),
+        ([*AXES, ("Add", "u v", "y")], [*AXES, ("Sub", "u v", "y")], "Sub y"),
+    ],
+    ids=["gain", "offset", "before a flip", "axes"],
+)
+def test_an_operator_is_named_and_not_what_is_right_beside_it(save, node, right, wrong, key):
+    constants = {"w": np.random.default_rng(9).standard_normal((6, 6)).astype(np.float32), "k": np.float32(1.5)}
+    constants |= {"one": np.array([1]), "two": np.array([2]), "back": np.arange(6)[::-1].copy()}
+
+    def written(name, steps):
+        nodes = [
+            node(kind, read.split(), [made], name=f"{kind} {made}", **dict(*more)) for kind, read, made, *more in steps
+        ]
+        used = {one for step in steps for one in step[1].split()}
+        held = {one: array for one, array in constants.items() if one in used}
+        return save(nodes, {"x": [6, 6]}, ["y"], held, name=name)
+
+    found = nb.inspect(written("wrong.onnx", wrong), against=written("right.onnx", right)).first
+    assert (found.key, found.blame) == (key, "file"), found.statement
+
+
 def test_a_weight_in_another_order_is_said_to_be_so(save, node):
     weight = np.random.default_rng(7).standard_normal((6, 6)).astype(np.float32)
 
@@ -157,6 +188,36 @@ def test_a_weight_in_another_order_is_said_to_be_so(save, node):
     (found,) = nb.inspect(product("b.onnx", weight[::-1].copy()), against=product("a.onnx", weight)).findings
     assert found.statement.endswith("the constant 'w' has its values in another order.")
     assert found.mechanism.name == "changed layout or shift"
+
+
+def test_a_condition_that_is_written_otherwise_and_exchanged_factors_are_no_divergence(save, node):
+    def signed(name, condition, chosen, factors):
+        nodes = [
+            *(node("Neg", ["x"], ["n"]), node(condition, ["x", "zero"], ["c"], name="/c")),
+            node("Where", ["c", *chosen], ["w"], name="/where"),
+            *(node("Mul", ["w", "p"], ["a"], name="/p"), node("Mul", ["a", "q"], ["y"], name="/q")),
+        ]
+        given = dict(zip(("zero", "p", "q"), map(np.float32, (0, *factors)), strict=True))
+        return save(nodes, {"x": [1, 40]}, ["y"], given, name=name)
+
+    right = signed("a.onnx", "Less", "nx", (2, 3))
+    assert nb.inspect(signed("b.onnx", "GreaterOrEqual", "xn", (3, 2)), against=right).findings == ()
+    wrong = nb.inspect(signed("c.onnx", "Less", "nx", (2, 4)), against=right)
+    assert (wrong.first.key, wrong.first.mechanism.name) == ("/q", "changed constant")
+
+
+def test_weights_rounded_to_8_bits_and_stored_as_floats_are_no_other_weights(save, node):
+    weight = np.random.default_rng(8).standard_normal((32, 32)).astype(np.float32)
+    step = np.abs(weight).max() / 127
+
+    def product(name, given):
+        nodes = [node("MatMul", ["x", "w"], ["m"], name="/m"), node("Tanh", ["m"], ["y"])]
+        return save(nodes, {"x": [2, 32]}, ["y"], {"w": given.astype(np.float32)}, name=name)
+
+    right, rounded = product("a.onnx", weight), np.round(weight / step) * step
+    assert nb.inspect(product("b.onnx", rounded), against=right).findings == ()
+    rounded[:, 3] *= 1.5
+    assert nb.inspect(product("c.onnx", rounded), against=right).first.key == "/m"
 
 
 class Gained(torch.nn.Module):
