@@ -12,7 +12,6 @@ from kokoro_nb.inspection.compared_constants import (
     differing,
     foreign_constants,
     largest_change,
-    lost_constants,
     misquantised_weights,
     other_number,
 )
@@ -296,7 +295,7 @@ class PairedPrograms(PairedValues):
         if next_one is not None and alone:
             words = f"it stands before {next_one.key}, and no {node.operator} stands before {other} there"
             yield self._first(node, [("operator lowered as another", words)])
-        also = [*differing(other, node), *lost_constants(other, region), *self.rewired(node, other)]
+        also = [*differing(other, node), *self.rewired(node, other)]
         words = "".join(f"; {words}" for _, words in also[:FEW])
         words = f"it computes something else than {other} there{words}"
         yield self._first(node, [("operator lowered as another", words)])

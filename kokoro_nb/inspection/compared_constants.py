@@ -193,15 +193,6 @@ def _is_number(array: np.ndarray) -> bool:
     return array.size == 1 and bool(np.abs(array.astype(np.float64)).max() < ENDLESS)
 
 
-def lost_constants(other: ComparedNode, region: Sequence[ComparedNode]) -> Iterator[tuple[Name, str]]:
-    """Say which constant of a node no node of the region has, where the first of them has fewer."""
-    here = [one for node in region for _, one in node.held]
-    theirs, mine = ([one for one in of.held if one[1].size > 1] for of in (other, region[0]))
-    for name, array in theirs if len(mine) < len(theirs) else ():
-        if not any(_is_moved(one, array) for one in here):
-            yield "changed constant", f"it has no constant like '{name}' there"
-
-
 def largest_change(other: ComparedNode, node: ComparedNode) -> float:
     """Return by how much a constant differs at most, as a share of its peak; infinite where a shape differs."""
     shares = [

@@ -114,13 +114,6 @@ def sketches(program: ComparedProgram, inputs: Sequence[Mapping[str, np.ndarray]
     return {name: ValueSketch.joined(each) for name, each in parts.items() if len(each) == len(inputs)}
 
 
-def of_constants(program: ComparedProgram, times: int) -> dict[str, ValueSketch]:
-    """Return what the floats among the constants of a program are known by, on as many sets of inputs."""
-    held = dict(one for node in program.nodes for one in node.held)
-    floats = [(name, one) for name, one in held.items() if one.dtype.kind == "f" and one.size]
-    return {name: ValueSketch.joined([ValueSketch.of(one.astype(np.float64))] * times) for name, one in floats}
-
-
 def _images(value: np.ndarray) -> np.ndarray:
     flat = value.reshape(-1)
     blocks, signs = -(-flat.size // BLOCK), _signs(min(flat.size, BLOCK))
@@ -186,13 +179,11 @@ def by_channel(value: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.nda
     if value.shape != right.shape or not value.shape[2:] > (1,):
         return None
     given, known = (np.moveaxis(one, 1, 0).reshape(value.shape[1], -1) for one in (value, right))
-    means, known_means = given.mean(axis=1, keepdims=True), known.mean(axis=1, keepdims=True)
-    centred, known = given - means, known - known_means
-    energy = np.maximum(np.square(known).sum(axis=1, keepdims=True), np.finfo(float).tiny)
-    factors = (known * centred).sum(axis=1, keepdims=True) / energy
-    if not np.abs(centred - factors * known).max() < FOLDED * np.abs(centred).max():
+    off, centred = (one - one.mean(axis=1, keepdims=True) for one in (given, known))
+    factors = (centred * off).sum(axis=1) / np.maximum(np.square(centred).sum(axis=1), np.finfo(float).tiny)
+    if not np.abs(off - factors[:, None] * centred).max() < FOLDED * np.abs(off).max():
         return None
-    return factors[:, 0], (means - factors * known_means)[:, 0]
+    return factors, given.mean(axis=1) - factors * known.mean(axis=1)
 
 
 def is_permuted(value: np.ndarray, other: np.ndarray, limit: float) -> bool:

@@ -23,7 +23,6 @@ from kokoro_nb.inspection.compared_values import (
     factor_of,
     is_permuted,
     nearest,
-    of_constants,
     sketches,
     with_bias,
 )
@@ -193,8 +192,10 @@ class PairedValues:
         return found
 
     def _constants(self, program: ComparedProgram) -> dict[str, ValueSketch]:
-        """Return what the floats among the constants of a program are known by."""
-        return of_constants(program, len(self.inputs))
+        """Return what the floats among the constants of a program are known by, the same on all sets of inputs."""
+        held = dict(one for node in program.nodes for one in node.held)
+        floats = {name: one.astype(np.float64) for name, one in held.items() if one.dtype.kind == "f" and one.size}
+        return {name: ValueSketch.joined([ValueSketch.of(one)] * len(self.inputs)) for name, one in floats.items()}
 
     def differs(self, names: Sequence[str], others: Sequence[str]) -> float:
         """Return how far values are from others, element by element; infinite where one is not known."""
@@ -253,7 +254,8 @@ class PairedValues:
         """
         makers, there_read = self.candidate.makers, others[0].reads if others else ()
         rewired = bool(others) and bool(self.rewired(node, others[0]))
-        stands = any(one.kind == node.kind or same_weight(one, node) for one in others[:1])
+        alone = bool(others) and (others[0].kind == node.kind or same_weight(others[0], node))
+        given = [name for one in (others[:1] if alone else others) for name in one.reads if name in self.known]
         doubted: dict[str, list[str]] = {}  # with all values of the reference that have the same elements
         pending, seen = list(node.reads), set[str]()
         while pending and len(doubted) < MOST:
@@ -280,8 +282,7 @@ class PairedValues:
         yield from sorted(turned, key=lambda pair: pair[0].index)
         for name, there in reads:
             alike = own[name].shape == known[there].shape and self.own[name].distance(self.known[there]) <= self.limit
-            given = (each for one in (others[:1] if stands else others) for each in one.reads if each in self.known)
-            if alike and not any(self._same_order(name, each) for each in given):
+            if alike and not any(self._same_order(name, one) for one in given):
                 yield makers[name], there
 
     def rewired(self, node: ComparedNode, other: ComparedNode) -> list[Cause]:
@@ -397,11 +398,8 @@ class PairedValues:
         near = [one for one in near if self.known[one.outputs[0]].size == size]
         values = self.values_of(self.reference, {one.outputs[0] for one in near})
         (given,) = self.values_of(self.candidate, node.outputs[:1]).values() if near else (np.zeros(0),)
-        found = []
-        for one in near:
-            fitted = by_channel(given, values[one.outputs[0]])
-            if fitted is not None:
-                found.append((float(np.abs(fitted[0] - 1).max()), one, *fitted))
+        fits = [(one, by_channel(given, values[one.outputs[0]])) for one in near]
+        found = [(float(np.abs(fit[0] - 1).max()), one, *fit) for one, fit in fits if fit is not None]
         for far, one, factors, added in sorted(found, key=lambda each: each[0])[:1]:
             times = "" if far <= CLOSE else f" times a number ({number(factors.min())} to {number(factors.max())})"
             words = f"each channel of its result is that of {one}{times}, plus a number"

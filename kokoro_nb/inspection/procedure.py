@@ -194,8 +194,8 @@ def diagnose(
     candidate = as_exported(program, inputs, runtime.name, dynamic_shapes)
     if isinstance(candidate, Failure):
         return failed_diagnosis(candidate)
-    same = {"method": method, "precision": precision, "folder": folder, "limit": limit, "remedies": remedies}
-    again = partial(diagnose, **same, artefact=artefact)
+    again = partial(diagnose, method=method, precision=precision, folder=folder, limit=limit)
+    again = partial(again, remedies=remedies, artefact=artefact)
     if supply:
         healthy = candidate if reference is None else reference
         candidate, runtime = supplied(candidate, runtime, supply)
