@@ -91,14 +91,18 @@ class PairedPrograms(PairedValues):
         """Yield the nodes with other constants or attributes than their counterpart, and another result of the same.
 
         A channel with the other sign has elements of the same sizes, so that in any order they look the same. Factors
-        that are exchanged in a chain are no others, where no output shows it.
+        that are exchanged in a chain are no others where no output shows it, and an attribute may be another one where
+        the outputs are right: programs differ in their layouts.
         """
-        shown = self.outputs_apart > SAME or not {*self.candidate.outputs} <= {*self.own}
-        for node, other, _ in self._changed(self.candidate.nodes):
+        allowed = SAME if self.exact else OTHER
+        shown = self.outputs_apart > allowed or not {*self.candidate.outputs} <= {*self.own}
+        for node, other, words in self._changed(self.candidate.nodes):
+            if "attribute" in words and self.outputs_apart <= OTHER:
+                continue
             same, apart = self.differs(node.reads, other.reads), self.differs(node.outputs, other.outputs)
             like = [one for one in self.reference.nodes if one.operator == node.operator]
             moved = any(len(one.held) == len(node.held) and not [*differing(one, node)] for one in like)
-            if same <= SAME < apart < np.inf and (shown or not moved):
+            if same <= SAME < apart and (shown or not moved):
                 yield node
 
     def _changed(self, nodes: Sequence[ComparedNode]) -> Iterator[tuple[ComparedNode, ComparedNode, str]]:
@@ -172,9 +176,7 @@ class PairedPrograms(PairedValues):
         found = self._elsewhere(node, other, others) if twin is None else self._unlike_twin(node, twin)
         proof = ["Both were computed in float64, and the node's input is in both."]
         if other is not None:
-            words = (
-                "What reads the same there and gives something else is" if twin is None else "Its counterpart there is"
-            )
+            words = "Its counterpart there is" if twin else "What reads the same there and gives something else is"
             proof.append(f"{words} {_named(other)}.")
         said = next(found)
         return replace(said, proof=(*proof, *(one for one in said.proof if one not in proof)))
@@ -191,7 +193,7 @@ class PairedPrograms(PairedValues):
     def _unlike_twin(self, node: ComparedNode, other: ComparedNode) -> Iterator[InspectionFinding]:
         """Yield what is different about a node whose counterpart is of the same operator, or else before it."""
         how, rewired = list(differing(other, node)), self.rewired(node, other)
-        there = other.key if how else ""
+        there = other.key if how and not rewired else ""
         if rewired and not how:
             yield from self._turned(node, [other])
         how += [*rewired, *self.constants_in_place(node, other)]
@@ -271,7 +273,8 @@ class PairedPrograms(PairedValues):
         read = next((self.pairs[one][0] for one in node.reads if one in self.pairs), "")
         alone = not any(one.kind == node.kind for one in others)
         more = read in self.known and node.outputs[0] in self.own and any(other.kind == one.kind for one in region)
-        for factor in scaled(self.own[node.outputs[0]], self.known[read], self.alike) if more and alone else ():
+        inserted = more and alone and bool(node.held)
+        for factor in scaled(self.own[node.outputs[0]], self.known[read], self.alike) if inserted else ():
             words = factor.replace("the reference's", "its input's")
             words = f"no {node.operator} there reads the same, and {words}"
             yield self._first(node, [("changed scale", words)])
@@ -298,7 +301,7 @@ class PairedPrograms(PairedValues):
         also = [*differing(other, node), *self.rewired(node, other)]
         words = "".join(f"; {words}" for _, words in also[:FEW])
         words = f"it computes something else than {other} there{words}"
-        yield self._first(node, [("operator lowered as another", words)])
+        yield self._first(node, [(also[0][0] if also else "operator lowered as another", words)])
 
     def _lacking(self) -> list[Cause]:
         """Say which operator the file lacks, if an output shows it."""

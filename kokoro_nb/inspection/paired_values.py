@@ -238,11 +238,9 @@ class PairedValues:
     def _rounded(self) -> set[str]:
         """Names of the candidate's constants that are the reference's rounded to about 8 bits, and no multiples."""
         mine, theirs = self._constants(self.candidate), {**self.known, **self._constants(self.reference)}
-        found = set[str]()
-        for name, (other, apart) in nearest(mine, theirs).items():
-            if COARSE < apart <= OTHER and mine[name].differs(theirs[other]) <= OTHER:
-                found |= {name} if factor_of(mine[name], theirs[other]) is None else set()
-        return found
+        near = [(name, other) for name, (other, apart) in nearest(mine, theirs).items() if COARSE < apart <= OTHER]
+        pairs = [(name, mine[name], theirs[other]) for name, other in near]
+        return {name for name, one, right in pairs if one.differs(right) <= OTHER and factor_of(one, right) is None}
 
     def turned(self, node: ComparedNode, others: Sequence[ComparedNode]) -> Iterator[tuple[ComparedNode, str]]:
         """Yield what gives elements that `node` is made from in an order that they have nowhere in the reference.
