@@ -54,7 +54,8 @@ class PairedPrograms(PairedValues):
         mine, theirs = len(self.candidate.outputs), f"{self.reference.label} {len(self.reference.outputs)}"
         if mine != len(self.reference.outputs):
             note += f" It has {mine} outputs and new states, {theirs}: the last are not compared."
-        changed = [f"{one}, of which {how}" for one, _, how in islice(self._changed(self.candidate.nodes), 3)]
+        every = self._changed(self.candidate.nodes)
+        changed = [f"{one}, of which {how}" for one, _, how, part in every if part > REPLACED][:FEW]
         return f"{note} What is not that of its counterpart: {'; '.join(changed)}." if changed else note
 
     @property
@@ -81,7 +82,7 @@ class PairedPrograms(PairedValues):
                 return InspectionFinding("outputs", "unknown", words)
         if node is None:
             return None
-        for one, twin, words in paired._changed(paired.behind(node.reads)):
+        for one, twin, words, _ in paired._changed(paired.behind(node.reads)):
             if "attribute" in words and paired.differs(one.outputs, twin.outputs) > paired.limit:
                 return paired._beside(one, twin, "which reads the same")
         found = paired.at(node)
@@ -94,30 +95,29 @@ class PairedPrograms(PairedValues):
         that are exchanged in a chain are no others where no output shows it, and an attribute may be another one where
         the outputs are right: programs differ in their layouts.
         """
-        allowed = SAME if self.exact else OTHER
-        shown = self.outputs_apart > allowed or not {*self.candidate.outputs} <= {*self.own}
-        for node, other, words in self._changed(self.candidate.nodes):
+        shown = self.outputs_apart > (SAME if self.exact else OTHER) or not {*self.candidate.outputs} <= {*self.own}
+        for node, other, words, part in self._changed(self.candidate.nodes):
             if "attribute" in words and self.outputs_apart <= OTHER:
                 continue
+            least = SAME if part > REPLACED else OTHER  # which rounding of constants explains
             same, apart = self.differs(node.reads, other.reads), self.differs(node.outputs, other.outputs)
             like = [one for one in self.reference.nodes if one.operator == node.operator]
             moved = any(len(one.held) == len(node.held) and not [*differing(one, node)] for one in like)
-            if same <= SAME < apart and (shown or not moved):
+            if same <= SAME and apart > least and (shown or not moved):
                 yield node
 
-    def _changed(self, nodes: Sequence[ComparedNode]) -> Iterator[tuple[ComparedNode, ComparedNode, str]]:
+    def _changed(self, nodes: Sequence[ComparedNode]) -> Iterator[tuple[ComparedNode, ComparedNode, str, float]]:
         """Yield those with other constants or attributes than all that reads the same there, the nearest, and which.
 
-        Not those of which rounding to few bits may make such constants.
+        With each the largest change of a constant, of its peak; infinite of an attribute.
         """
         for node in nodes:
             others = {one: list(differing(one, node)) for one in self.counterparts(node, whole=True)}
             if not others or not all(others.values()):
                 continue
-            changes = {one: largest_change(one, node) for one in others}
-            one = min(others, key=lambda each: changes[each])
-            if changes[one] > REPLACED or any("attribute" in words for _, words in others[one]):
-                yield node, one, "; ".join(words for _, words in others[one])
+            part, _, one = min((largest_change(one, node), k, one) for k, one in enumerate(others))
+            words = "; ".join(words for _, words in others[one])
+            yield node, one, words, np.inf if "attribute" in words else part
 
     def _held_closer(self) -> "PairedPrograms":
         """Return it as close as constants of the same bits allow, or else one of integers whose outputs differ."""
@@ -209,8 +209,9 @@ class PairedPrograms(PairedValues):
             how[1:1] = self._lacking() if own.count(self.lacked.kind) < known.count(self.lacked.kind) else []
         if how:
             yield self._first(node, how, there)
-        for earlier, twin, words in self._changed(self.behind(node.reads)):
-            yield self._first(earlier, [("changed constant", words)], twin.key, node)
+        for earlier, twin, words, part in self._changed(self.behind(node.reads)):
+            if part > REPLACED:
+                yield self._first(earlier, [("changed constant", words)], twin.key, node)
         statement = f"{node} is the first divergence from {self.reference.label}, though operator, constants"
         statement = f"{statement} and attributes are the same."
         apart = float(np.max([self.pairs[one][1] for one in node.reads if one in self.pairs], initial=0.0))

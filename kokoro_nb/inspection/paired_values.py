@@ -252,8 +252,8 @@ class PairedValues:
         """
         makers, there_read = self.candidate.makers, others[0].reads if others else ()
         rewired = bool(others) and bool(self.rewired(node, others[0]))
-        alone = bool(others) and (others[0].kind == node.kind or same_weight(others[0], node))
-        given = [name for one in (others[:1] if alone else others) for name in one.reads if name in self.known]
+        twin = bool(others) and (others[0].kind == node.kind or same_weight(others[0], node))
+        given = [name for one in (others[:1] if twin else others) for name in one.reads if name in self.known]
         doubted: dict[str, list[str]] = {}  # with all values of the reference that have the same elements
         pending, seen = list(node.reads), set[str]()
         while pending and len(doubted) < MOST:

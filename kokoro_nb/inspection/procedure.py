@@ -19,7 +19,7 @@ from kokoro_nb.inspection.compared_program import by_name, of_exported
 from kokoro_nb.inspection.inspecting import exported_reference, opened, with_findings
 from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.judged_run import InspectionFinding
-from kokoro_nb.locate.culprit import Culprit
+from kokoro_nb.locate.culprit import Culprit, Kind
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.investigation import Subject, investigate, reference_trace
 from kokoro_nb.locate.module_diagnosis import bisected_diagnosis, drawing, placed, traced_diagnosis
@@ -93,24 +93,24 @@ def _culprits(report: InspectionReport, comparison: PairedPrograms, known: Trace
             before = found[tap.name]
             found[tap.name] = replace(before, mechanisms=(*before.mechanisms, *mechanisms))
             continue
-        kind = "nonfinite" if one.kind == "nonfinite" else "divergence"
+        kind: Kind = "nonfinite" if one.kind == "nonfinite" else "divergence"
         named = one.mechanism is not None and one.kind == "structure"  # its evidence is the statement
         words = f"the file parts from the module at {one.key} ({one.operator})" if named else one.statement.rstrip(".")
         words += f"; blame: {one.blame}"
-        culprit = Culprit(kind, "fail", subject.runtime.name, tap, (tap.name,), words, **_errors(report, one))
+        culprit = _measured(Culprit(kind, "fail", subject.runtime.name, tap, (tap.name,), words), report, one)
         culprit = replace(culprit, mechanisms=mechanisms, reaches_output=True)
         source = subject.candidate.specification.source_line(tap.name)
         found[tap.name] = placed(subject, culprit) if one.blame == "runtime" else replace(culprit, source=source)
     return list(found.values())
 
 
-def _errors(report: InspectionReport, finding: InspectionFinding) -> Mapping[str, float | None]:
-    """Return the figures of the node that a finding is at."""
+def _measured(culprit: Culprit, report: InspectionReport, finding: InspectionFinding) -> Culprit:
+    """Return a culprit with the figures of the node that a finding is at."""
     judged = report.judgements[finding.index] if 0 <= finding.index < len(report.judgements) else None
     if judged is None or judged.worst is None or finding.kind not in ("wrong", "nonfinite"):
-        return {}
+        return culprit
     local = judged.worst.error / judged.worst.peak if judged.worst.peak else None
-    return {"local_error": local, "inherited_error": judged.inherited, "ratio": judged.worst.ratio}
+    return replace(culprit, local_error=local, inherited_error=judged.inherited, ratio=judged.worst.ratio)
 
 
 Method = Literal["auto", "tracing", "bisection"]

@@ -123,7 +123,7 @@ def test_exchanged_inputs_and_a_constant_that_a_later_node_shows_are_named(writt
 
 TANH, GAIN = ("Tanh", "x", "t"), ("Mul", "t k", "g")
 AXES = ("Unsqueeze", "x one", "u"), ("Unsqueeze", "x two", "v")
-BACK = ("Gather", "t back", "b", {"axis": 1})
+BACK, LAST = ("Gather", "t back", "b", {"axis": 1}), ("MatMul", "b w", "y")
 
 
 @pytest.mark.parametrize(
@@ -133,13 +133,15 @@ BACK = ("Gather", "t back", "b", {"axis": 1})
         ([TANH, ("Exp", "t", "y")], [TANH, ("Add", "t k", "g"), ("Exp", "g", "y")], "Add g"),
         ([TANH, BACK, ("Exp", "b", "y")], [TANH, GAIN, ("Gather", "g back", "b", BACK[3]), ("Exp", "b", "y")], "Mul g"),
         ([*AXES, ("Add", "u v", "y")], [*AXES, ("Sub", "u v", "y")], "Sub y"),
+        ([TANH, BACK, LAST], [TANH, ("Gather", "t near", "b", BACK[3]), LAST], "Gather b"),
     ],
-    ids=["gain", "offset", "before a flip", "axes"],
+    ids=["gain", "offset", "before a flip", "axes", "order"],
 )
 def test_an_operator_is_named_and_not_what_is_right_beside_it(written, right, wrong, key):
     constants = {"w": np.random.default_rng(9).standard_normal((6, 6)).astype(np.float32), "k": np.float32(1.5)}
-    constants |= {"one": np.array([1]), "two": np.array([2]), "back": np.arange(6)[::-1].copy()}
-    files = [written(f"{len(one)}{one[-1][0]}.onnx", one, constants, {"x": [6, 6]}) for one in (wrong, right)]
+    places = {"one": [1], "two": [2], "back": [5, 4, 3, 2, 1, 0], "near": [5, 4, 3, 2, 0, 1]}
+    constants |= {name: np.array(one) for name, one in places.items()}
+    files = [written(f"{k}.onnx", one, constants, {"x": [6, 6]}) for k, one in enumerate((wrong, right))]
     found = nb.inspect(files[0], against=files[1]).first
     assert (found.key, found.blame) == (key, "file"), found.statement
 
