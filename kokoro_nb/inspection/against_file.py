@@ -7,6 +7,7 @@ from itertools import islice, product
 import numpy as np
 
 from kokoro_nb.inspection.compared_constants import (
+    Cause,
     called,
     changed_parameters,
     differing,
@@ -16,9 +17,9 @@ from kokoro_nb.inspection.compared_constants import (
     other_number,
 )
 from kokoro_nb.inspection.compared_program import ComparedNode
-from kokoro_nb.inspection.compared_values import ValueSketch, factor_of, nearest, scaled
+from kokoro_nb.inspection.compared_values import ValueSketch, by_channel, factor_of, nearest, scaled
 from kokoro_nb.inspection.judged_run import InspectionFinding
-from kokoro_nb.inspection.paired_values import APART, EXACT, OTHER, REGROUPED, REPLACED, SAME, Cause, PairedValues
+from kokoro_nb.inspection.paired_values import APART, CLOSE, EXACT, OTHER, REGROUPED, REPLACED, SAME, PairedValues
 from kokoro_nb.inspection.value_types import Value
 from kokoro_nb.locate.culprit import Mechanism, Name
 from kokoro_nb.markup import number
@@ -287,7 +288,7 @@ class PairedPrograms(PairedValues):
             for cause in self.explained_by_rules([node] if there.kind == node.kind else region, there):
                 words = f"it computes something else than {there} there: {cause}"
                 yield replace(self._first(node, [("operator lowered as another", words)]), mechanism=cause)
-        for key, words in self.channel_factors(node):
+        for key, words in self._channel_factors(node):
             yield self._first(node, [("changed constant", words)], key, node)
         if behind is not None and other.kind != node.kind:
             words = f"the file has no {other}, which is before {behind.key} there"
@@ -333,6 +334,21 @@ class PairedPrograms(PairedValues):
             if right == self.inputs[0][name].shape[axis]:
                 return "frozen length", f"{words}, the length of axis {axis} of '{name}', which is open"
         return "changed constant", words
+
+    def _channel_factors(self, node: ComparedNode) -> Iterator[tuple[str, str]]:
+        """Yield the operator whose channels differ from a node's by a factor and an offset, as of folded constants."""
+        size = self.own[node.outputs[0]].size if node.outputs[0] in self.own else 0
+        near = [one for one in self.reference.nodes if self.is_missing(one) and one.outputs[0] in self.known]
+        near = [one for one in near if self.known[one.outputs[0]].size == size]
+        values = self.values_of(self.reference, {one.outputs[0] for one in near})
+        (given,) = self.values_of(self.candidate, node.outputs[:1]).values() if near else (np.zeros(0),)
+        fits = [(one, by_channel(given, values[one.outputs[0]])) for one in near]
+        found = [(float(np.abs(fit[0] - 1).max()), one, *fit) for one, fit in fits if fit is not None]
+        for far, one, factors, added in sorted(found, key=lambda each: each[0])[:1]:
+            times = "" if far <= CLOSE else f" times a number ({number(factors.min())} to {number(factors.max())})"
+            words = f"each channel of its result is that of {one}{times}, plus a number"
+            if np.ptp(factors) > CLOSE or (far <= CLOSE and np.abs(added).max() > CLOSE * np.abs(given).max()):
+                yield one.key, f"{words} ({number(added.min())} to {number(added.max())})"
 
     def _multiples(self, node: ComparedNode) -> Iterator[Cause]:
         """Say so if what a node gives is a multiple of results that only the reference has, the nearest first."""

@@ -15,28 +15,18 @@ from typing import TypeVar
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.compared_constants import differing, same_constants, same_weight
+from kokoro_nb.inspection.compared_constants import Cause, differing, same_constants, same_weight
 from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram, by_name
-from kokoro_nb.inspection.compared_values import (
-    ValueSketch,
-    by_channel,
-    factor_of,
-    is_permuted,
-    nearest,
-    sketches,
-    with_bias,
-)
+from kokoro_nb.inspection.compared_values import ValueSketch, factor_of, is_permuted, nearest, sketches, with_bias
 from kokoro_nb.inspection.input_maker import varied
 from kokoro_nb.inspection.value_types import Arrays, Value
-from kokoro_nb.locate.culprit import UNKNOWN, Mechanism, Name, likeliest
+from kokoro_nb.locate.culprit import UNKNOWN, Mechanism, likeliest
 from kokoro_nb.locate.local_error import wrong_beyond
 from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.rule_evidence import Evidence, call_of
-from kokoro_nb.markup import number
 
 _Paired = TypeVar("_Paired", bound="PairedValues")
 Pairs = Mapping[str, tuple[str, float]]  # of each value the nearest in the other program, and how far that is
-Cause = tuple[Name, str]  # the name of what happened, and what it is here in words
 APART = 0.01  # of its root mean square: what rounding of constants to 16 bits does to a value is below it
 OTHER = 0.05  # of its root mean square, element by element: what rounding of constants to 8 bits does is below it
 COARSE = 2.0**-8  # of a constant's root mean square: more than what rounding it to 16 bits does
@@ -388,21 +378,6 @@ class PairedValues:
             found = likeliest(mechanisms(Evidence(error, values, call)))
             if found is not UNKNOWN and (len(nodes) == 1 or found.explained > 1 - CLOSE):
                 yield found
-
-    def channel_factors(self, node: ComparedNode) -> Iterator[tuple[str, str]]:
-        """Yield the operator whose channels differ from a node's by a factor and an offset, as of folded constants."""
-        size = self.own[node.outputs[0]].size if node.outputs[0] in self.own else 0
-        near = [one for one in self.reference.nodes if self.is_missing(one) and one.outputs[0] in self.known]
-        near = [one for one in near if self.known[one.outputs[0]].size == size]
-        values = self.values_of(self.reference, {one.outputs[0] for one in near})
-        (given,) = self.values_of(self.candidate, node.outputs[:1]).values() if near else (np.zeros(0),)
-        fits = [(one, by_channel(given, values[one.outputs[0]])) for one in near]
-        found = [(float(np.abs(fit[0] - 1).max()), one, *fit) for one, fit in fits if fit is not None]
-        for far, one, factors, added in sorted(found, key=lambda each: each[0])[:1]:
-            times = "" if far <= CLOSE else f" times a number ({number(factors.min())} to {number(factors.max())})"
-            words = f"each channel of its result is that of {one}{times}, plus a number"
-            if np.ptp(factors) > CLOSE or (far <= CLOSE and np.abs(added).max() > CLOSE * np.abs(given).max()):
-                yield one.key, f"{words} ({number(added.min())} to {number(added.max())})"
 
     def constants_in_place(self, node: ComparedNode, other: ComparedNode) -> Iterator[Cause]:
         """Say which constant of a node is another than what its counterpart reads, whatever the inputs are."""
