@@ -7,20 +7,19 @@ from itertools import islice, product
 import numpy as np
 
 from kokoro_nb.inspection.compared_constants import (
-    ROUNDED,
+    Cause,
     called,
     changed_parameters,
     differing,
     foreign_constants,
     largest_change,
-    lost_constants,
     misquantised_weights,
     other_number,
 )
 from kokoro_nb.inspection.compared_program import ComparedNode
-from kokoro_nb.inspection.compared_values import ValueSketch, factor_of, nearest, scaled
+from kokoro_nb.inspection.compared_values import ValueSketch, by_channel, factor_of, nearest, scaled
 from kokoro_nb.inspection.judged_run import InspectionFinding
-from kokoro_nb.inspection.paired_values import APART, EXACT, OTHER, REGROUPED, REPLACED, SAME, Cause, PairedValues
+from kokoro_nb.inspection.paired_values import APART, CLOSE, EXACT, OTHER, REGROUPED, REPLACED, SAME, PairedValues
 from kokoro_nb.inspection.value_types import Value
 from kokoro_nb.locate.culprit import Mechanism, Name
 from kokoro_nb.markup import number
@@ -56,7 +55,8 @@ class PairedPrograms(PairedValues):
         mine, theirs = len(self.candidate.outputs), f"{self.reference.label} {len(self.reference.outputs)}"
         if mine != len(self.reference.outputs):
             note += f" It has {mine} outputs and new states, {theirs}: the last are not compared."
-        changed = [f"{one}, of which {how}" for one, _, how in islice(self._changed(self.candidate.nodes), 3)]
+        every = self._changed(self.candidate.nodes)
+        changed = [f"{one}, of which {how}" for one, _, how, part in every if part > REPLACED][:FEW]
         return f"{note} What is not that of its counterpart: {'; '.join(changed)}." if changed else note
 
     @property
@@ -83,37 +83,42 @@ class PairedPrograms(PairedValues):
                 return InspectionFinding("outputs", "unknown", words)
         if node is None:
             return None
-        for one, twin, words in paired._changed(paired._before(node)):
+        for one, twin, words, _ in paired._changed(paired.behind(node.reads)):
             if "attribute" in words and paired.differs(one.outputs, twin.outputs) > paired.limit:
                 return paired._beside(one, twin, "which reads the same")
         found = paired.at(node)
-        there = paired.place(found.key) if found.index < node.index else ""  # what reorders is before what shows it
-        return replace(found, counterpart=found.counterpart or there or paired.counterpart(node))
+        return replace(found, counterpart=found.counterpart or paired.counterpart(node))
 
     def _replaced(self) -> Iterator[ComparedNode]:
-        """Yield the nodes with other constants than their counterpart, which reads the same in the same layout.
+        """Yield the nodes with other constants or attributes than their counterpart, and another result of the same.
 
-        A channel with the other sign has elements of the same sizes, so that in any order they look the same. A weight
-        that meets an almost silent channel hardly moves the result: it is another one if no rounding makes it so.
+        A channel with the other sign has elements of the same sizes, so that in any order they look the same. Factors
+        that are exchanged in a chain are no others where no output shows it, and an attribute may be another one where
+        the outputs are right: programs differ in their layouts.
         """
-        for node in self.candidate.nodes:
-            like = [one for one in self.counterparts(node, whole=True) if dict(one.attributes) == dict(node.attributes)]
-            others = [one for one in like if self.differs(node.reads, one.reads) <= SAME]
-            changed = all(next(differing(one, node), None) is not None for one in others)
-            apart = [(self.differs(node.outputs, one.outputs), largest_change(one, node)) for one in others]
-            if others and changed and all(far > (SAME if part > REPLACED else OTHER) for far, part in apart):
+        shown = self.outputs_apart > (SAME if self.exact else OTHER) or not {*self.candidate.outputs} <= {*self.own}
+        for node, other, words, part in self._changed(self.candidate.nodes):
+            if "attribute" in words and self.outputs_apart <= OTHER:
+                continue
+            least = SAME if part > REPLACED else OTHER  # which rounding of constants explains
+            same, apart = self.differs(node.reads, other.reads), self.differs(node.outputs, other.outputs)
+            like = [one for one in self.reference.nodes if one.operator == node.operator]
+            moved = any(len(one.held) == len(node.held) and not [*differing(one, node)] for one in like)
+            if same <= SAME and apart > least and (shown or not moved):
                 yield node
 
-    def _changed(self, nodes: Sequence[ComparedNode]) -> Iterator[tuple[ComparedNode, ComparedNode, str]]:
-        """Yield those with other constants or attributes than all that reads the same there, one of these, and which.
+    def _changed(self, nodes: Sequence[ComparedNode]) -> Iterator[tuple[ComparedNode, ComparedNode, str, float]]:
+        """Yield those with other constants or attributes than all that reads the same there, the nearest, and which.
 
-        Not those of which rounding to 4 bits may make such constants.
+        With each the largest change of a constant, of its peak; infinite of an attribute.
         """
         for node in nodes:
             others = {one: list(differing(one, node)) for one in self.counterparts(node, whole=True)}
-            for one, how in [*others.items()][:1] if all(others.values()) else ():
-                if largest_change(one, node) > ROUNDED or any("attribute" in words for _, words in how):
-                    yield node, one, "; ".join(words for _, words in how)
+            if not others or not all(others.values()):
+                continue
+            part, _, one = min((largest_change(one, node), k, one) for k, one in enumerate(others))
+            words = "; ".join(words for _, words in others[one])
+            yield node, one, words, np.inf if "attribute" in words else part
 
     def _held_closer(self) -> "PairedPrograms":
         """Return it as close as constants of the same bits allow, or else one of integers whose outputs differ."""
@@ -127,7 +132,8 @@ class PairedPrograms(PairedValues):
     def _of_constants(self) -> Iterator[InspectionFinding]:
         """Yield what is said of the nodes that read constants alone, and others than the reference has."""
         for changed, right in changed_parameters(self.reference, self.candidate):
-            if self.differs(changed.outputs, right.outputs) > SAME:
+            apart = self.differs(changed.outputs, right.outputs)
+            if apart > OTHER or (apart > SAME and not self.is_rounded(changed)):
                 yield self._beside(changed, right, "which reads the same constants but for this")
         for changed, right, words in misquantised_weights(self.reference, self.candidate):
             yield self._first(changed, [("changed constant", words)], right.key, changed)
@@ -171,9 +177,7 @@ class PairedPrograms(PairedValues):
         found = self._elsewhere(node, other, others) if twin is None else self._unlike_twin(node, twin)
         proof = ["Both were computed in float64, and the node's input is in both."]
         if other is not None:
-            words = (
-                "What reads the same there and gives something else is" if twin is None else "Its counterpart there is"
-            )
+            words = "Its counterpart there is" if twin else "What reads the same there and gives something else is"
             proof.append(f"{words} {_named(other)}.")
         said = next(found)
         return replace(said, proof=(*proof, *(one for one in said.proof if one not in proof)))
@@ -190,8 +194,9 @@ class PairedPrograms(PairedValues):
     def _unlike_twin(self, node: ComparedNode, other: ComparedNode) -> Iterator[InspectionFinding]:
         """Yield what is different about a node whose counterpart is of the same operator, or else before it."""
         how, rewired = list(differing(other, node)), self.rewired(node, other)
+        there = other.key if how and not rewired else ""
         if rewired and not how:
-            yield from self._turned(node, other)
+            yield from self._turned(node, [other])
         how += [*rewired, *self.constants_in_place(node, other)]
         for one, right in zip(node.outputs, other.outputs, strict=False):
             if one in self.own and right in self.known:
@@ -204,24 +209,24 @@ class PairedPrograms(PairedValues):
             own, known = ([one.kind for one in each.nodes] for each in (self.candidate, self.reference))
             how[1:1] = self._lacking() if own.count(self.lacked.kind) < known.count(self.lacked.kind) else []
         if how:
-            yield self._first(node, how)
-        for earlier, there, words in self._changed(self._before(node)):
-            yield self._first(earlier, [("changed constant", words)], there.key, node)
+            yield self._first(node, how, there)
+        for earlier, twin, words, part in self._changed(self.behind(node.reads)):
+            if part > REPLACED:
+                yield self._first(earlier, [("changed constant", words)], twin.key, node)
         statement = f"{node} is the first divergence from {self.reference.label}, though operator, constants"
         statement = f"{statement} and attributes are the same."
         apart = float(np.max([self.pairs[one][1] for one in node.reads if one in self.pairs], initial=0.0))
         if apart > SAME:
-            yield from (self.at(one) for one in self._before(node) if self._begins(one))
             words = f"Its input is {number(apart)} of its root mean square apart: it makes that large."
             found = InspectionFinding.at(node, "precision", "precision", statement, words)
             yield replace(found, mechanism=Mechanism("too few bits", WORDS["too few bits"], (words,)))
-        yield from self._turned(node, other)
+        yield from self._turned(node, [other])
         unseen = [f"It reads '{name}', integers that were not compared." for name in node.reads if name not in self.own]
         yield InspectionFinding.at(node, "structure", "unknown", statement, *unseen)
 
-    def _turned(self, node: ComparedNode, other: ComparedNode | None) -> Iterator[InspectionFinding]:
+    def _turned(self, node: ComparedNode, others: Sequence[ComparedNode]) -> Iterator[InspectionFinding]:
         """Yield the node that puts elements in another order, if one before `node` does: see `PairedValues.turned`."""
-        for one, there in self.turned(node, other):
+        for one, there in self.turned(node, others):
             giver = self.reference.makers[there].key if there in self.reference.makers else there
             words = f"{one} gives the elements of {giver} of {self.reference.label} in another order"
             words = f"{words}; {node.key} is the first that shows it."
@@ -243,22 +248,18 @@ class PairedPrograms(PairedValues):
                 return [("operator lowered as another", f"the file ends here, and has no {behind[0]}")]
         return []
 
-    def _before(self, node: ComparedNode) -> list[ComparedNode]:
-        """Return the nodes before this one that what it reads is made by."""
-        needed, before = set(node.reads), list[ComparedNode]()
-        for one in reversed(self.candidate.nodes[: node.index]):
-            if needed & set(one.outputs):
-                needed |= set(one.reads)
-                before.insert(0, one)
-        return before
-
     def _elsewhere(
         self, node: ComparedNode, other: ComparedNode | None, others: list[ComparedNode]
     ) -> Iterator[InspectionFinding]:
         """Yield what parts where the two are written in other operators, between results that both have."""
-        yield from self._turned(node, next(iter(others), None))
+        yield from self._turned(node, others)
         if other is None:
-            yield from self._without_counterpart(node)
+            if not node.reads:
+                yield self._first(node, [("changed constant", "it is made of constants alone")])
+            if said := self._as_output(node):
+                yield self._first(node, said)
+            words = f"no {node.operator} there reads the same"
+            yield self._first(node, [("operator lowered as another", words), *self._lacking()])
             return
         region = self.region(node)
         if node.rounds or node.kind == "dequantizelinear":
@@ -271,6 +272,14 @@ class PairedPrograms(PairedValues):
                 yield self._first(one, [("changed constant", "; ".join(how))], shown=one)
         if folded := list(self.constants_in_place(node, other)):
             yield self._first(node, folded)
+        read = next((self.pairs[one][0] for one in node.reads if one in self.pairs), "")
+        alone = not any(one.kind == node.kind for one in others)
+        more = read in self.known and node.outputs[0] in self.own and any(other.kind == one.kind for one in region)
+        inserted = more and alone and bool(node.held)
+        for factor in scaled(self.own[node.outputs[0]], self.known[read], self.alike) if inserted else ():
+            words = factor.replace("the reference's", "its input's")
+            words = f"no {node.operator} there reads the same, and {words}"
+            yield self._first(node, [("changed scale", words)])
         yield from (self._first(one, [multiple]) for one in region for multiple in self._multiples(one))
         yield from self._other_number(node)
         readers = [one for one in self.reference.nodes if {*other.outputs} & {*one.reads}]
@@ -279,44 +288,22 @@ class PairedPrograms(PairedValues):
             for cause in self.explained_by_rules([node] if there.kind == node.kind else region, there):
                 words = f"it computes something else than {there} there: {cause}"
                 yield replace(self._first(node, [("operator lowered as another", words)]), mechanism=cause)
-        for key, words in self.channel_factors(node):
+        for key, words in self._channel_factors(node):
             yield self._first(node, [("changed constant", words)], key, node)
-        kinds = {one.kind for one in self._before(node) if self.paired_reads(one) & self.read_by(other)}
-        if behind is not None and other.kind not in kinds | {node.kind}:
+        if behind is not None and other.kind != node.kind:
             words = f"the file has no {other}, which is before {behind.key} there"
             pads, pad = node.attributes.get("pads", []), other.attributes.get("pad", [])
             if len(pads) == len(pad) == 2 and list(pads) != list(pad):
                 words = f"its pads are {pads} in place of {pad} of {other} there"
             yield self._first(node, [("operator lowered as another", words)])
-        read = next((self.pairs[one][0] for one in node.reads if one in self.pairs), "")
-        more = read in self.known and node.outputs[0] in self.own and any(other.kind == one.kind for one in region)
-        for factor in scaled(self.own[node.outputs[0]], self.known[read], self.alike) if more else ():
-            words = factor.replace("the reference's", "its input's")
-            words = f"no {node.operator} there reads the same, and {words}"
-            yield self._first(node, [("changed scale", words)])
         next_one = next((one for one in region[1:2] if other.kind == one.kind), None)
-        if next_one is not None and not any(one.kind == node.kind for one in others):
+        if next_one is not None and alone:
             words = f"it stands before {next_one.key}, and no {node.operator} stands before {other} there"
             yield self._first(node, [("operator lowered as another", words)])
-        also = [*differing(other, node), *lost_constants(other, region), *self.rewired(node, other)]
+        also = [*differing(other, node), *self.rewired(node, other)]
         words = "".join(f"; {words}" for _, words in also[:FEW])
         words = f"it computes something else than {other} there{words}"
-        yield self._first(node, [("operator lowered as another", words)])
-
-    def _without_counterpart(self, node: ComparedNode) -> Iterator[InspectionFinding]:
-        """Yield what is said of a node that nothing in the reference, which the file lacks, reads the same as."""
-        if not node.reads:
-            own = {one: self.own[one] for one in node.outputs if one in self.own}
-            pairs = nearest(own, self._constants(self.reference)).items()
-            like = ((one, near, apart) for one, (near, apart) in pairs if SAME < apart < np.inf)
-            each = (f"; '{one}' is {number(apart)} of the root mean square off '{near}'" for one, near, apart in like)
-            words = f"it is made of constants alone{next(each, '')}"
-            yield self._first(node, [("changed constant", words)])
-        if said := self._as_output(node):
-            yield self._first(node, said)
-        yield from self._other_number(node)
-        words = f"no {node.operator} there reads the same"
-        yield self._first(node, [("operator lowered as another", words), *self._lacking()])
+        yield self._first(node, [(also[0][0] if also else "operator lowered as another", words)])
 
     def _lacking(self) -> list[Cause]:
         """Say which operator the file lacks, if an output shows it."""
@@ -328,16 +315,17 @@ class PairedPrograms(PairedValues):
 
         A counterpart is of the same kind and gives what it gives, else reads what it reads.
         """
-        for one in [*self._before(node), node]:
+        for one in [*self.behind(node.reads), node]:
             read, pairs = self.paired_reads(one), [self.pairs[name] for name in one.outputs if name in self.pairs]
             given = {there for there, _ in pairs}
             if any(apart <= SAME and there not in read for there, apart in pairs):
                 continue  # it is there, and no copy of what it reads
             like = [each for each in self.reference.nodes if each.kind == one.kind]
             near = [each for each in like if given & {*each.outputs}]
-            for there in (near or [each for each in like if read & self.read_by(each)])[:1]:
-                for found in other_number(there, one):
-                    yield self._first(one, [self._of_number(*found)], there.key, node)
+            near = near or [each for each in like if read & self.read_by(each)]
+            numbers = [list(other_number(each, one)) for each in near]
+            for found in numbers[0] if near and all(numbers) else ():
+                yield self._first(one, [self._of_number(*found)], near[0].key, node)
 
     def _of_number(self, there: str, right: float, here: str, value: float) -> Cause:
         """Say that a number is another one, and whether it is the length that an open axis had."""
@@ -346,6 +334,21 @@ class PairedPrograms(PairedValues):
             if right == self.inputs[0][name].shape[axis]:
                 return "frozen length", f"{words}, the length of axis {axis} of '{name}', which is open"
         return "changed constant", words
+
+    def _channel_factors(self, node: ComparedNode) -> Iterator[tuple[str, str]]:
+        """Yield the operator whose channels differ from a node's by a factor and an offset, as of folded constants."""
+        size = self.own[node.outputs[0]].size if node.outputs[0] in self.own else 0
+        near = [one for one in self.reference.nodes if self.is_missing(one) and one.outputs[0] in self.known]
+        near = [one for one in near if self.known[one.outputs[0]].size == size]
+        values = self.values_of(self.reference, {one.outputs[0] for one in near})
+        (given,) = self.values_of(self.candidate, node.outputs[:1]).values() if near else (np.zeros(0),)
+        fits = [(one, by_channel(given, values[one.outputs[0]])) for one in near]
+        found = [(float(np.abs(fit[0] - 1).max()), one, *fit) for one, fit in fits if fit is not None]
+        for far, one, factors, added in sorted(found, key=lambda each: each[0])[:1]:
+            times = "" if far <= CLOSE else f" times a number ({number(factors.min())} to {number(factors.max())})"
+            words = f"each channel of its result is that of {one}{times}, plus a number"
+            if np.ptp(factors) > CLOSE or (far <= CLOSE and np.abs(added).max() > CLOSE * np.abs(given).max()):
+                yield one.key, f"{words} ({number(added.min())} to {number(added.max())})"
 
     def _multiples(self, node: ComparedNode) -> Iterator[Cause]:
         """Say so if what a node gives is a multiple of results that only the reference has, the nearest first."""

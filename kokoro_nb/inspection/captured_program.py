@@ -204,8 +204,8 @@ class CapturedProgram(Meaning, Protocol):
         nodes = self.compared().nodes
         loud, noted = imprecise(nodes, seen.judgements, outputs, bool(findings))
         said = (*facts.notes, *unread_inputs(seen.inputs, nodes), *filter(None, [seen.stopped]), *notes, *noted)
-        about = facts.path, facts.runtime, (*findings, *unstable(outputs), *loud), said, seen.judgements
-        return InspectionReport(*about, outputs, made.how, len(seen.nodes))
+        found, count = (*findings, *unstable(outputs), *loud), len(seen.nodes)
+        return InspectionReport(facts.path, facts.runtime, found, said, seen.judgements, outputs, made.how, count)
 
 
 def _inherited(program: CapturedProgram, inputs: Arrays, run: ProgramRun) -> tuple[dict[str, Far], Arrays, str]:

@@ -20,6 +20,7 @@ LARGE = 8  # elements of a constant that is no number
 STEPS, ALIKE = 0.6, 0.7  # median of the steps off (rounding: 0.25); correlation of constants that stand for each other
 CHANNEL = 4  # elements of a channel from which it is told from others by their ratios
 ENDLESS = 1e38  # of a number of float32
+Cause = tuple[Name, str]  # the name of what happened, and what it is here in words
 Counterparts = tuple[ComparedNode, ComparedNode]  # of the candidate and of the reference
 FOLDED = 2.0**-8  # of a channel's norm: what rounding to float16 does to it is below it
 
@@ -136,7 +137,7 @@ TERMS |= {"edge": "replicate", "wrap": "circular"}
 """What ONNX calls attributes, and values of them, that PyTorch has by another name."""
 
 
-def differing(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[Name, str]]:
+def differing(other: ComparedNode, node: ComparedNode) -> Iterator[Cause]:
     """Say which constants differ, argument by argument, and then which attributes, with what each is a case of.
 
     Of operators of two formats those attributes that both set.
@@ -191,15 +192,6 @@ def other_number(other: ComparedNode, node: ComparedNode, factor: float = 0.0) -
 def _is_number(array: np.ndarray) -> bool:
     """Return whether a constant is one number, and no bound at the end of its range, which bounds nothing."""
     return array.size == 1 and bool(np.abs(array.astype(np.float64)).max() < ENDLESS)
-
-
-def lost_constants(other: ComparedNode, region: Sequence[ComparedNode]) -> Iterator[tuple[Name, str]]:
-    """Say which constant of a node no node of the region has, where the first of them has fewer."""
-    here = [one for node in region for _, one in node.held]
-    theirs, mine = ([one for one in of.held if one[1].size > 1] for of in (other, region[0]))
-    for name, array in theirs if len(mine) < len(theirs) else ():
-        if not any(_is_moved(one, array) for one in here):
-            yield "changed constant", f"it has no constant like '{name}' there"
 
 
 def largest_change(other: ComparedNode, node: ComparedNode) -> float:

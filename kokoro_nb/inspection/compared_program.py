@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -163,8 +163,8 @@ def _of_node(
     constants = tuple((name, known[name]) if name in known else None for name in node.proto.input)
     reads = tuple(rounded.get(name, name) for name in node.reads if name not in known)
     rounds = node.proto.op_type in ROUNDING or any(name in rounded for name in node.reads)
-    known_as = node.index, node.key, node.operator
-    return ComparedNode(*known_as, reads, node.outputs, constants, attributes, rounds=rounds, defaults=call.defaults)
+    made = ComparedNode(node.index, node.key, node.operator, reads, node.outputs, constants, attributes, rounds=rounds)
+    return replace(made, defaults=call.defaults)
 
 
 def _of_bodies(node: Any) -> Iterator[tuple[str, Any]]:
@@ -202,8 +202,9 @@ def of_exported(exported: Exported, label: str, keys: Mapping[str, str] | None =
     nodes = []
     for index, one in enumerate(operators):
         reads = tuple(name.removeprefix("input:") for name in one.inputs if not name.startswith(CONSTANT))
-        about = _constants(exported, one), specification.numbers(one.name), specification.source_line(one.name)
-        nodes.append(ComparedNode(index, (keys or {}).get(one.name, one.name), one.op, reads, (one.name,), *about))
+        key, constants = (keys or {}).get(one.name, one.name), _constants(exported, one)
+        numbers, source = specification.numbers(one.name), specification.source_line(one.name)
+        nodes.append(ComparedNode(index, key, one.op, reads, (one.name,), constants, numbers, source))
     names, states = (spec.name for spec in exported.inputs), filter(None, specification.state.values())
     outputs = (*specification.givers.values(), *states)
     return ComparedProgram(label, tuple(names), outputs, tuple(nodes), compute, drawing, meaning=specification)

@@ -19,6 +19,7 @@ MASKED, FEWEST = 1e-3, 4  # of the largest: how far numbers of a mask are apart,
 IMAGES = 16  # sums with random signs, by which two values in one layout are compared element by element
 SHAPES = ("shape", "size")  # operators that read no value
 ROUNDED = 1e-6  # off 1, up to which a factor is one
+FOLDED = 1e-5  # of a result: what rounding of constants that are folded into others does to it
 BIASED = frozenset(("linear", "addmm", "gemm"))  # products that add their bias
 BLOCK = 2**14  # elements that have signs of their own; the next ones have these times a sign for each block
 
@@ -113,13 +114,6 @@ def sketches(program: ComparedProgram, inputs: Sequence[Mapping[str, np.ndarray]
     return {name: ValueSketch.joined(each) for name, each in parts.items() if len(each) == len(inputs)}
 
 
-def of_constants(program: ComparedProgram, times: int) -> dict[str, ValueSketch]:
-    """Return what the floats among the constants of a program are known by, on as many sets of inputs."""
-    held = dict(one for node in program.nodes for one in node.held)
-    floats = [(name, one) for name, one in held.items() if one.dtype.kind == "f" and one.size]
-    return {name: ValueSketch.joined([ValueSketch.of(one.astype(np.float64))] * times) for name, one in floats}
-
-
 def _images(value: np.ndarray) -> np.ndarray:
     flat = value.reshape(-1)
     blocks, signs = -(-flat.size // BLOCK), _signs(min(flat.size, BLOCK))
@@ -175,6 +169,21 @@ def factor_of(value: ValueSketch, right: ValueSketch, limit: float = 1e-3) -> fl
         room = limit * level * np.minimum(np.abs(factor), np.abs(factor - 1))
         near = np.abs(value.points - factor * right.points).max() < room and abs(factor - 1) > ROUNDED
     return factor if near else None
+
+
+def by_channel(value: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return what each channel (axis 1) of `right` is multiplied by, and what is added, to give the value.
+
+    None where that does not give it, or a channel has one element in each item of the batch.
+    """
+    if value.shape != right.shape or not value.shape[2:] > (1,):
+        return None
+    given, known = (np.moveaxis(one, 1, 0).reshape(value.shape[1], -1) for one in (value, right))
+    off, centred = (one - one.mean(axis=1, keepdims=True) for one in (given, known))
+    factors = (centred * off).sum(axis=1) / np.maximum(np.square(centred).sum(axis=1), np.finfo(float).tiny)
+    if not np.abs(off - factors[:, None] * centred).max() < FOLDED * np.abs(off).max():
+        return None
+    return factors, given.mean(axis=1) - factors * known.mean(axis=1)
 
 
 def is_permuted(value: np.ndarray, other: np.ndarray, limit: float) -> bool:

@@ -93,8 +93,9 @@ class OnnxFileProgram:
             more = tuple(whole_file.half_precision_findings(seen, halved))
         noted = (*notes, *_bodies(seen.nodes), *noted, *_drawing(seen.nodes), *_unlike(seen.unlike))
         said = (*file.notes, *noted, *foreseen(ahead), *seen.budget.stated())
-        about = file.path, f"onnxruntime {onnxruntime.__version__}", (*findings, *more), said, seen.judgements
-        return InspectionReport(*about, outputs, made.how, len(seen.nodes), foresight=ahead, budget=seen.budget)
+        runtime, found, count = f"onnxruntime {onnxruntime.__version__}", (*findings, *more), len(seen.nodes)
+        report = InspectionReport(file.path, runtime, found, said, seen.judgements, outputs, made.how, count)
+        return replace(report, foresight=ahead, budget=seen.budget)
 
     def compared(self) -> ComparedProgram:
         """Return it for a comparison with another program."""

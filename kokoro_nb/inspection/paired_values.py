@@ -6,7 +6,7 @@ in other operators (a linear layer as a product and a sum) part and come togethe
 wrong. They do not where an output is another one, or where something forgets what was different: a clip, a condition.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -15,21 +15,21 @@ from typing import TypeVar
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.compared_constants import differing, same_constants, same_weight
+from kokoro_nb.inspection.compared_constants import Cause, differing, same_constants, same_weight
 from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram, by_name
-from kokoro_nb.inspection.compared_values import ValueSketch, is_permuted, nearest, of_constants, sketches, with_bias
+from kokoro_nb.inspection.compared_values import ValueSketch, factor_of, is_permuted, nearest, sketches, with_bias
 from kokoro_nb.inspection.input_maker import varied
 from kokoro_nb.inspection.value_types import Arrays, Value
-from kokoro_nb.locate.culprit import UNKNOWN, Mechanism, Name, likeliest
+from kokoro_nb.locate.culprit import UNKNOWN, Mechanism, likeliest
 from kokoro_nb.locate.local_error import wrong_beyond
 from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.rule_evidence import Evidence, call_of
-from kokoro_nb.markup import number
 
 _Paired = TypeVar("_Paired", bound="PairedValues")
-Cause = tuple[Name, str]  # the name of what happened, and what it is here in words
+Pairs = Mapping[str, tuple[str, float]]  # of each value the nearest in the other program, and how far that is
 APART = 0.01  # of its root mean square: what rounding of constants to 16 bits does to a value is below it
 OTHER = 0.05  # of its root mean square, element by element: what rounding of constants to 8 bits does is below it
+COARSE = 2.0**-8  # of a constant's root mean square: more than what rounding it to 16 bits does
 REPLACED = 0.25  # of a constant's peak: what rounding to 4 bits does to it (1/14) is below it
 EXACT = 2e-5  # of its root mean square: more than another order of summation or a number of float32 makes of a value
 FAR = 1e-4  # of how far a result is apart: far more than what an operator makes of rounded constants before it
@@ -38,7 +38,6 @@ ORDERED = 5.0  # times the limit of a pair, up to which its elements are in the 
 MOST = 64  # values whose order is looked at
 CLOSE = 1e-3  # of the peak: what is nearer is not called wrong, nor another value times a number
 TIMES = 20.0  # how much further apart than its inputs a result must be
-FOLDED = 1e-5  # of a result: what rounding of constants that are folded into others does to it
 SAME = 1e-6  # of the root mean square: two files in float64 that mean the same
 _FORGETTING = "clip where max min relu sign floor ceil round cast greater less equal argmax"
 FORGETTING = frozenset(_FORGETTING.split())
@@ -57,8 +56,8 @@ class PairedValues:
     candidate: ComparedProgram
     known: Mapping[str, ValueSketch]
     own: Mapping[str, ValueSketch]
-    pairs: Mapping[str, tuple[str, float]]
-    back: Mapping[str, tuple[str, float]]
+    pairs: Pairs
+    back: Pairs
     first: Mapping[str, str]
     inputs: Sequence[Arrays]
     exact: bool  # whether the constants of both are of the same bits
@@ -126,15 +125,19 @@ class PairedValues:
         return next((one.key for one in (*same, *self.counterparts(node)) if one is not None), "")
 
     def parting(self) -> Iterator[ComparedNode]:
-        """Yield the nodes that part for good: first those that an output shows, then those that something masks."""
-        ahead = self._unpaired_ahead(self.pairs)
-        ends = set(self.candidate.outputs)
+        """Yield the nodes that part for good: first those that an output shows, then those that something masks.
+
+        A condition that is masked may be written otherwise there: it parts only if it reads the same there.
+        """
         begun = [node for node in self.candidate.nodes if self._begins(node)]
-        yield from (node for node in begun if ends & {name for one in node.outputs for name in ahead[one]})
+        shown = self.behind(self.candidate.outputs, self.pairs)
+        yield from (node for node in begun if node in shown)
         if self.limit != APART:
             return
+        masked = self.behind(self._forgotten(), self.pairs)
         for node in begun:
-            if self._is_forgotten(node, ahead) or (node.kind not in REGROUPED and self.counterparts(node, whole=True)):
+            hidden = node in masked and not self._is_flags(node.outputs[0])
+            if hidden or (node.kind not in REGROUPED and self.counterparts(node, whole=True)):
                 yield node
 
     @cached_property
@@ -156,10 +159,7 @@ class PairedValues:
         made = {name: self.own[name] for name in limits.keys() & set(self.own)}
         folded = nearest(made, self._constants(self.reference))
         alike = {name: (other, 0.0) for name, (other, apart) in folded.items() if apart <= limits[name]}
-        ahead = self._unpaired_ahead({**self.pairs, **alike})
-        for node in self.candidate.nodes:
-            if any(ahead[name].intersection(self.candidate.outputs) for name in node.outputs):
-                yield node
+        yield from self.behind(self.candidate.outputs, {**self.pairs, **alike})
 
     @cached_property
     def lacked(self) -> ComparedNode | None:
@@ -169,23 +169,23 @@ class PairedValues:
         made = ((one, [name for name in one.outputs if name in self.known]) for one in lacking)
         return next((one for one, names in made if not all(map(self.is_fixed, names))), None)
 
-    def _unpaired_ahead(self, pairs: Mapping[str, tuple[str, float]]) -> dict[str, set[str]]:
-        """Return for each value those made of it through unpaired values alone, itself too if it is one."""
-        readers: dict[str, set[str]] = {}
-        for node in self.candidate.nodes:
-            for name in node.reads:
-                readers.setdefault(name, set()).update(node.outputs)
-        ahead: dict[str, set[str]] = {}
+    def behind(self, ends: Iterable[str], pairs: Pairs | None = None) -> list[ComparedNode]:
+        """Return the nodes, in order, of which these values are made: given pairs, through unpaired values alone."""
+        found, wanted = list[ComparedNode](), set(ends)
         for node in reversed(self.candidate.nodes):
-            for name in node.outputs:
-                unpaired = name in pairs and pairs[name][1] > self.limit
-                further = (ahead.get(one, set()) for one in readers.get(name, ()))
-                ahead[name] = {name}.union(*further) if unpaired else set()
-        return ahead
+            made = wanted.intersection(node.outputs)
+            if pairs is not None:
+                made = {name for name in made if name in pairs and pairs[name][1] > self.limit}
+            if made:
+                found.insert(0, node)
+                wanted.update(node.reads)
+        return found
 
     def _constants(self, program: ComparedProgram) -> dict[str, ValueSketch]:
-        """Return what the floats among the constants of a program are known by."""
-        return of_constants(program, len(self.inputs))
+        """Return what the floats among the constants of a program are known by, the same on all sets of inputs."""
+        held = dict(one for node in program.nodes for one in node.held)
+        floats = {name: one.astype(np.float64) for name, one in held.items() if one.dtype.kind == "f" and one.size}
+        return {name: ValueSketch.joined([ValueSketch.of(one)] * len(self.inputs)) for name, one in floats.items()}
 
     def differs(self, names: Sequence[str], others: Sequence[str]) -> float:
         """Return how far values are from others, element by element; infinite where one is not known."""
@@ -193,40 +193,57 @@ class PairedValues:
         apart = [float("inf") if a is None or b is None else a.differs(b) for a, b in pairs]
         return float(np.max(apart, initial=0.0))
 
-    def _is_forgotten(self, node: ComparedNode, ahead: Mapping[str, set[str]]) -> bool:
-        """Return whether what is different is forgotten by an operator that the reference has in the same place."""
-        unpaired = {name for one in node.outputs for name in ahead[one]}
-        for reader in self.candidate.nodes:
-            kind = reader.kind
-            if kind in FORGETTING and unpaired & set(reader.reads) and node.kind not in FORGETTING:
-                twins = (self.pairs[name] for name in reader.outputs if name in self.pairs)
-                there = (self.reference.makers.get(twin) for twin, apart in twins if apart <= self.limit)
-                if any(one is not None and one.kind == kind for one in there):
-                    return True
-        return False
+    def _forgotten(self) -> Iterator[str]:
+        """Yield what is read by an operator that forgets differences, where the reference has it in the same place."""
+        for node in self.candidate.nodes:
+            twins = (self.pairs[name] for name in node.outputs if name in self.pairs)
+            there = (self.reference.makers.get(twin) for twin, apart in twins if apart <= self.limit)
+            if node.kind in FORGETTING and any(one is not None and one.kind == node.kind for one in there):
+                yield from node.reads
 
     def _begins(self, node: ComparedNode) -> bool:
         """Return whether the reference has the inputs of a node and not its result."""
         near = {name: self.pairs[name][1] for name in node.reads if name in self.pairs}
         # flags that the reference has not may say the opposite there
-        flags = {name for name in near if np.isin(self.own[name].points, (0, 1)).all()}
-        read = [apart for name, apart in near.items() if apart <= self.limit or name not in flags]
+        read = [apart for name, apart in near.items() if apart <= self.limit or not self._is_flags(name)]
         given = [self.pairs[name][1] for name in node.outputs if name in self.pairs][:1]
         same = np.clip(FAR * np.sum(given), EXACTLY, SAME) if self.limit == EXACT else self.limit
         if not given or not read or np.max(read) > same:
             return False  # of what is made of integers alone it is not known whether they are the same
         if node.rounds and self.limit != REPLACED and not self.reference.rounds:
             return False  # a quantised file of one that is not
-        return given[0] > np.maximum(self.limit, np.minimum(TIMES * np.max(read, initial=SAME), REPLACED))
+        if not given[0] > np.maximum(self.limit, np.minimum(TIMES * np.max(read, initial=SAME), REPLACED)):
+            return False
+        return given[0] > OTHER or not self.is_rounded(node)
 
-    def turned(self, node: ComparedNode, other: ComparedNode | None) -> Iterator[tuple[ComparedNode, str]]:
+    def _is_flags(self, name: str) -> bool:
+        """Return whether all that a value holds is 0 or 1."""
+        return name in self.own and bool(np.isin(self.own[name].points, (0, 1)).all())
+
+    def is_rounded(self, node: ComparedNode) -> bool:
+        """Return whether a node has a constant of the reference rounded to about 8 bits."""
+        return any(name in self._rounded for name, _ in node.held)
+
+    @cached_property
+    def _rounded(self) -> set[str]:
+        """Names of the candidate's constants that are the reference's rounded to about 8 bits, and no multiples."""
+        mine, theirs = self._constants(self.candidate), {**self.known, **self._constants(self.reference)}
+        near = [(name, other) for name, (other, apart) in nearest(mine, theirs).items() if COARSE < apart <= OTHER]
+        pairs = [(name, mine[name], theirs[other]) for name, other in near]
+        return {name for name, one, right in pairs if one.differs(right) <= OTHER and factor_of(one, right) is None}
+
+    def turned(self, node: ComparedNode, others: Sequence[ComparedNode]) -> Iterator[tuple[ComparedNode, str]]:
         """Yield what gives elements that `node` is made from in an order that they have nowhere in the reference.
 
         Axes may be permuted and mean the same. It is the first such node, with the value that has these elements there;
-        else the one that gives `node` what `other`, its counterpart, is given in another order. Of a node that is
-        `rewired` it may be before a part that the reference has, and reads in another place.
+        else the one that gives `node` what the first of `others`, its counterparts, is given in another order. Of a
+        node that is `rewired` it may be before a part that the reference has, and reads in another place. One of
+        another kind stands for any of them: none of these may be given it in that order.
         """
-        makers, rewired = self.candidate.makers, other is not None and bool(self.rewired(node, other))
+        makers, there_read = self.candidate.makers, others[0].reads if others else ()
+        rewired = bool(others) and bool(self.rewired(node, others[0]))
+        twin = bool(others) and (others[0].kind == node.kind or same_weight(others[0], node))
+        given = [name for one in (others[:1] if twin else others) for name in one.reads if name in self.known]
         doubted: dict[str, list[str]] = {}  # with all values of the reference that have the same elements
         pending, seen = list(node.reads), set[str]()
         while pending and len(doubted) < MOST:
@@ -239,9 +256,9 @@ class PairedValues:
             ordered = any(self._same_order(name, one) for one in (near, *like))
             if not ordered:
                 doubted[name] = like
-            if not ordered or (rewired and not (other and near in other.reads)):
+            if not ordered or (rewired and near not in there_read):
                 pending += makers[name].reads
-        pairs = zip(node.reads, other.reads if other is not None else (), strict=False)
+        pairs = zip(node.reads, there_read, strict=False)
         reads = [(name, there) for name, there in pairs if name in {*makers} & {*self.own} and there in self.known]
         wanted = {one for like in doubted.values() for one in like} | {there for _, there in reads}
         own, known = (self.values_of(self.candidate, {*doubted, *node.reads}), self.values_of(self.reference, wanted))
@@ -253,7 +270,7 @@ class PairedValues:
         yield from sorted(turned, key=lambda pair: pair[0].index)
         for name, there in reads:
             alike = own[name].shape == known[there].shape and self.own[name].distance(self.known[there]) <= self.limit
-            if alike and not self._same_order(name, there):
+            if alike and not any(self._same_order(name, one) for one in given):
                 yield makers[name], there
 
     def rewired(self, node: ComparedNode, other: ComparedNode) -> list[Cause]:
@@ -361,29 +378,6 @@ class PairedValues:
             found = likeliest(mechanisms(Evidence(error, values, call)))
             if found is not UNKNOWN and (len(nodes) == 1 or found.explained > 1 - CLOSE):
                 yield found
-
-    def channel_factors(self, node: ComparedNode) -> Iterator[tuple[str, str]]:
-        """Yield the operator whose channels differ from a node's by a factor and an offset, as of folded constants."""
-        size = self.own[node.outputs[0]].size if node.outputs[0] in self.own else 0
-        near = [one for one in self.reference.nodes if self.is_missing(one) and one.outputs[0] in self.known]
-        near = [one for one in near if self.known[one.outputs[0]].size == size]
-        values = self.values_of(self.reference, {one.outputs[0] for one in near})
-        (given,) = self.values_of(self.candidate, node.outputs[:1]).values() if near else (np.zeros(0),)
-        found = []
-        for one in (each for each in near if values[each.outputs[0]].shape == given.shape and given.shape[2:] > (1,)):
-            rows, mine = (
-                np.moveaxis(each, 1, 0).reshape(given.shape[1], -1) for each in (values[one.outputs[0]], given)
-            )
-            centred, off = (each - each.mean(axis=1, keepdims=True) for each in (rows, mine))
-            factors = (centred * off).sum(axis=1) / np.maximum(np.square(centred).sum(axis=1), np.finfo(float).tiny)
-            if np.abs(off - factors[:, None] * centred).max() < FOLDED * np.abs(off).max():
-                added = mine.mean(axis=1) - factors * rows.mean(axis=1)
-                found.append((float(np.abs(factors - 1).max()), one, factors, added))
-        for far, one, factors, added in sorted(found, key=lambda each: each[0])[:1]:
-            times = "" if far <= CLOSE else f" times a number ({number(factors.min())} to {number(factors.max())})"
-            words = f"each channel of its result is that of {one}{times}, plus a number"
-            if np.ptp(factors) > CLOSE or (far <= CLOSE and np.abs(added).max() > CLOSE * np.abs(given).max()):
-                yield one.key, f"{words} ({number(added.min())} to {number(added.max())})"
 
     def constants_in_place(self, node: ComparedNode, other: ComparedNode) -> Iterator[Cause]:
         """Say which constant of a node is another than what its counterpart reads, whatever the inputs are."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -18,7 +19,7 @@ from kokoro_nb.inspection.compared_program import by_name, of_exported
 from kokoro_nb.inspection.inspecting import exported_reference, opened, with_findings
 from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.judged_run import InspectionFinding
-from kokoro_nb.locate.culprit import Culprit
+from kokoro_nb.locate.culprit import Culprit, Kind
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.investigation import Subject, investigate, reference_trace
 from kokoro_nb.locate.module_diagnosis import bisected_diagnosis, drawing, placed, traced_diagnosis
@@ -92,24 +93,24 @@ def _culprits(report: InspectionReport, comparison: PairedPrograms, known: Trace
             before = found[tap.name]
             found[tap.name] = replace(before, mechanisms=(*before.mechanisms, *mechanisms))
             continue
-        kind = "nonfinite" if one.kind == "nonfinite" else "divergence"
+        kind: Kind = "nonfinite" if one.kind == "nonfinite" else "divergence"
         named = one.mechanism is not None and one.kind == "structure"  # its evidence is the statement
         words = f"the file parts from the module at {one.key} ({one.operator})" if named else one.statement.rstrip(".")
         words += f"; blame: {one.blame}"
-        about = {"channels": words, "mechanisms": mechanisms, "reaches_output": True, **_errors(report, one)}
-        culprit = Culprit(kind, "fail", subject.runtime.name, tap, (tap.name,), **about)  # type: ignore[arg-type]
+        culprit = _measured(Culprit(kind, "fail", subject.runtime.name, tap, (tap.name,), words), report, one)
+        culprit = replace(culprit, mechanisms=mechanisms, reaches_output=True)
         source = subject.candidate.specification.source_line(tap.name)
         found[tap.name] = placed(subject, culprit) if one.blame == "runtime" else replace(culprit, source=source)
     return list(found.values())
 
 
-def _errors(report: InspectionReport, finding: InspectionFinding) -> Mapping[str, float | None]:
-    """Return the figures of the node that a finding is at."""
+def _measured(culprit: Culprit, report: InspectionReport, finding: InspectionFinding) -> Culprit:
+    """Return a culprit with the figures of the node that a finding is at."""
     judged = report.judgements[finding.index] if 0 <= finding.index < len(report.judgements) else None
     if judged is None or judged.worst is None or finding.kind not in ("wrong", "nonfinite"):
-        return {}
+        return culprit
     local = judged.worst.error / judged.worst.peak if judged.worst.peak else None
-    return {"local_error": local, "inherited_error": judged.inherited, "ratio": judged.worst.ratio}
+    return replace(culprit, local_error=local, inherited_error=judged.inherited, ratio=judged.worst.ratio)
 
 
 Method = Literal["auto", "tracing", "bisection"]
@@ -193,17 +194,17 @@ def diagnose(
     candidate = as_exported(program, inputs, runtime.name, dynamic_shapes)
     if isinstance(candidate, Failure):
         return failed_diagnosis(candidate)
-    about = {"method": method, "precision": precision, "folder": folder, "limit": limit, "remedies": remedies}
+    again = partial(diagnose, method=method, precision=precision, folder=folder, limit=limit)
+    again = partial(again, remedies=remedies, artefact=artefact)
     if supply:
         healthy = candidate if reference is None else reference
         candidate, runtime = supplied(candidate, runtime, supply)
-        found = diagnose(candidate, inputs, runtime, healthy, **about, artefact=artefact, at=at)  # type: ignore[arg-type]
-        return replace(found, supplied=tuple(supply))
+        return replace(again(candidate, inputs, runtime, healthy, at=at), supplied=tuple(supply))
     if at is not None:
-        found = diagnose(candidate, inputs, runtime, reference, **about, artefact=artefact)  # type: ignore[arg-type]
+        found = again(candidate, inputs, runtime, reference)
         if found.verdict != "pass":
             return found
-        other = diagnose(candidate, at, runtime, reference, **about, artefact=artefact)  # type: ignore[arg-type]
+        other = again(candidate, at, runtime, reference)
         sizes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in at.items())
         return replace(other, statement=f"At {sizes}: {other.statement}")
     if limit is not None and not limit >= 0:

@@ -185,8 +185,9 @@ def _unread_frames(seen: FileRun) -> Iterator[tuple[InspectionFinding, bool]]:
             f"({symbol}); it is read by {', '.join(one.key for one in readers[:5])}."
         )
         proof = f"Other values there leave every output as it is, at the lengths {2 * length} and {other * length}."
-        about = readers[0].key, readers[0].operator  # after what a comparison finds at a node
-        yield InspectionFinding("structure", "file", statement, *about, proof=(proof,)), read < length
+        # without a place, so that it stands after what a comparison finds at a node
+        key, operator = readers[0].key, readers[0].operator
+        yield InspectionFinding("structure", "file", statement, key, operator, proof=(proof,)), read < length
 
 
 def _read_until(session: Any, inputs: Arrays, axes: Mapping[str, int], times: int) -> int:

@@ -66,12 +66,15 @@ def parting(
     limits = dict.fromkeys(known, OutputLimit(PARTED, "what float32 may hide"))
     output = worst_output(known, {name: value for name, (value, _) in seen.items()}, limits)
     parted = [] if output.verdict == "pass" else _parted(own, right)
-    return (_culprit(parted, right, own, candidate, backend) if parted else None), output
+    theirs, mine = reference.specification.givers, candidate.specification.givers
+    twins = _twins(parted, right, {mine[name]: theirs[name] for name in theirs})
+    return (_culprit(parted, twins, right, own, candidate, backend) if parted else None), output
 
 
-def _culprit(parted: list[Tap], right: Trace, own: Trace, candidate: Exported, backend: str) -> Culprit:
+def _culprit(
+    parted: list[Tap], twins: Mapping[str, Tap], right: Trace, own: Trace, candidate: Exported, backend: str
+) -> Culprit:
     """Return the first that has a counterpart in the reference, with those before it that have none."""
-    twins = _twins(parted, right, own)
     place = next((place for place, tap in enumerate(parted) if tap.name in twins), 0)
     twin = twins.get(parted[place].name)
     if twin is not None:
@@ -106,19 +109,15 @@ def _values(trace: Trace) -> dict[str, np.ndarray]:
     return {**trace.values, **{f"{INPUT}{name}": np.asarray(value) for name, value in trace.inputs.items()}}
 
 
-def _twins(parted: list[Tap], right: Trace, own: Trace) -> dict[str, Tap]:
+def _twins(parted: list[Tap], right: Trace, givers: Mapping[str, str]) -> dict[str, Tap]:
     """Return the counterparts of operators: those of their names, else of what gives an output what gives it there."""
-    named = {tap.name: tap for tap in right.taps}
-    found = {tap.name: named[tap.name] for tap in parted if _axes(tap) == _axes(named.get(tap.name))}
-    if found:
-        return found
-    makers = {_gives(tap, right): tap for tap in right.taps}
-    pairs = ((tap, makers.get(_gives(tap, own))) for tap in parted if _gives(tap, own))
-    return {tap.name: twin for tap, twin in pairs if twin is not None and _axes(tap) == _axes(twin)}
-
-
-def _axes(tap: Tap | None) -> int:
-    return -1 if tap is None else len(tap.operator.shape)
+    named, same = {tap.name: tap for tap in right.taps}, {tap.name: tap.name for tap in parted}
+    for names in (same, givers):
+        pairs = [(tap, named[names[tap.name]]) for tap in parted if names.get(tap.name) in named]
+        found = {tap.name: twin for tap, twin in pairs if len(tap.operator.shape) == len(twin.operator.shape)}
+        if found:
+            return found
+    return {}
 
 
 def _producer(parted: list[Tap], place: int, twin: Tap, right: Trace) -> tuple[int, Tap]:
@@ -131,12 +130,6 @@ def _producer(parted: list[Tap], place: int, twin: Tap, right: Trace) -> tuple[i
             break
         place, twin = pairs[0]
     return place, twin
-
-
-def _gives(tap: Tap, trace: Trace) -> str:
-    """Return the name of the output that an operator gives; empty if it gives none."""
-    value = np.asarray(tap.value)
-    return next((name for name, made in trace.outputs.items() if np.array_equal(value, made, equal_nan=True)), "")
 
 
 def _structural(tap: Tap, twin: Tap, right: Trace, own: Trace) -> Iterator[Mechanism]:

@@ -33,6 +33,25 @@ def node():
 
 
 @pytest.fixture
+def written(save):
+    """Return a function that writes steps, each an operator with names of what it reads and gives, and attributes.
+
+    Of the constants it keeps those that are read.
+    """
+
+    def write(name, steps, constants, inputs, outputs="y", **types):
+        nodes = [
+            helper.make_node(kind, read.split(), made.split(), name=f"{kind} {made}", **dict(*attributes))
+            for kind, read, made, *attributes in steps
+        ]
+        read = {one for node in nodes for one in node.input}
+        held = {one: array for one, array in constants.items() if one in read}
+        return save(nodes, inputs, outputs.split(), held, name=name, **types)
+
+    return write
+
+
+@pytest.fixture
 def source(save, node):
     """Return a function that writes a harmonic source: a running phase at 24 kHz, its sine, and what may come after."""
 

@@ -15,14 +15,8 @@ def write(save, node):
     """Write a file of a convolution, a division, a softmax and a clip with one thing changed, under other names."""
 
     def make(name, prefix="", rate=24000.0, axis=-1, pads=(1, 1), gain=None, weight=None):
-        random = np.random.default_rng(0)
-        constants = {
-            "w": random.standard_normal((6, 4, 3)),
-            "rate": rate,
-            "low": -0.5,
-            "high": 0.5,
-            "gain": gain or 1.0,
-        }
+        constants = {"w": np.random.default_rng(0).standard_normal((6, 4, 3)), "rate": rate}
+        constants |= {"low": -0.5, "high": 0.5, "gain": gain or 1.0}
         if weight is not None:
             constants["w"][weight] += 3
         names = [f"{prefix}{one}" for one in "abcdy"]

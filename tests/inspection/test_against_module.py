@@ -131,7 +131,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("function", "wrong", "key", "words"), WRONG.values(), ids=WRONG)
-def test_what_a_file_does_otherwise_than_its_module_is_named_with_the_reason(save, node, function, wrong, key, words):
+def test_what_a_file_does_otherwise_than_its_module_is_named_with_the_reason(written, function, wrong, key, words):
     weight = np.random.default_rng(3).standard_normal((8, 8)).astype(np.float32)
     kernel = np.repeat(weight[:6, :6, None], 3, 2)
     constants = {"w": weight, "first": weight[0], "k": kernel, "bias": weight[0, :6], **SHAPES}
@@ -143,17 +143,13 @@ def test_what_a_file_does_otherwise_than_its_module_is_named_with_the_reason(sav
     constants |= {"last": np.array(2), "mask": np.arange(8) < 6, "low": np.float32(-3e38)}
     about = {"Transpose": {"perm": [0, 2, 1, 3]}, "Split": {"axis": 2, "num_outputs": 2}, "Concat": {"axis": 2}}
 
-    def written(name, steps):
-        nodes = []
-        for operator, read, made, *more in steps:
-            given = dict(more[0]) if more else about.get(operator, {})
-            nodes.append(node(operator, read.split(), made.split(), name=f"{operator} {made}", **given))
-        used = {one for step in steps for one in step[1].split()}
-        return save(nodes, {"x": [1, 6, 8]}, ["y"], {n: a for n, a in constants.items() if n in used}, name=name)
+    def made(name, steps):
+        full = [(*step[:3], step[3] if step[3:] else about.get(step[0], {})) for step in steps]
+        return written(name, full, constants, {"x": [1, 6, 8]})
 
     module = Of(function, *(torch.from_numpy(constants[name].copy()) for name in ("w", "k", "bias")))
     inputs = {"x": np.random.default_rng(0).standard_normal((1, 6, 8)).astype(np.float32)}
-    assert nb.inspect(written("right.onnx", RIGHT[function]), against=(module, inputs)).findings == ()
-    found = nb.inspect(written("wrong.onnx", wrong), against=(module, inputs)).first
+    assert nb.inspect(made("right.onnx", RIGHT[function]), against=(module, inputs)).findings == ()
+    found = nb.inspect(made("wrong.onnx", wrong), against=(module, inputs)).first
     assert (found.key, found.blame) == (key, "file"), found
     assert words in found.statement

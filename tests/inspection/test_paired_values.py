@@ -9,26 +9,15 @@ from kokoro_nb.inspection.input_maker import varied
 
 
 @pytest.fixture
-def branched(save, node):
+def branched(written):
     """Write a file of a comparison and what one of two numbers adds to an exponential of an input."""
 
     def make(name, comparison="Less", reads="large", gate="tanh", last="gated", draws=False):
-        nodes = [
-            node(comparison, ["x", "half"], ["below"], name="/below"),
-            node("Where", ["below", "low", "high"], ["chosen"], name="/chosen"),
-            node("Exp", ["x"], ["large"], name="/large"),
-            node("Tanh", ["x"], ["tanh"], name="/tanh"),
-            node("Sub", ["large", gate], ["apart"], name="/apart"),
-            node("Mul", ["chosen", reads], ["part"], name="/part"),
-            node("Mul", ["part", "apart"], ["gated"], name="/gated"),
-            node("Add", ["x", last], ["y"], name="/sum"),
-        ]
-        if last != "gated":
-            del nodes[6]
-        if draws:
-            nodes[3] = node("RandomUniformLike", ["x"], ["tanh"], name="/noise")
+        steps = [(comparison, "x half", "below"), ("Where", "below low high", "chosen"), ("Exp", "x", "large")]
+        steps += [("RandomUniformLike" if draws else "Tanh", "x", "tanh"), ("Sub", f"large {gate}", "apart")]
+        steps += [("Mul", f"chosen {reads}", "part"), *([("Mul", "part apart", "gated")] if last == "gated" else [])]
         given = {"half": np.float32(0.3), "low": np.float32(-1), "high": np.float32(2)}
-        return save(nodes, {"x": [1, 90]}, ["y"], given, name=name)
+        return written(name, [*steps, ("Add", f"x {last}", "y")], given, {"x": [1, 90]})
 
     return make
 
@@ -36,11 +25,11 @@ def branched(save, node):
 @pytest.mark.parametrize(
     ("change", "key", "words"),
     [
-        ({"comparison": "Greater"}, "/below", "computes something else than /below (Less)"),
-        ({"gate": "large"}, "/apart", "it does not read 'tanh', as /apart there does"),
-        ({"reads": "tanh"}, "/part", "it does not read 'large', as /part there does"),
-        ({"last": "part"}, "/sum", "there does; the first operator there that the file lacks is /gated"),
-        ({"draws": True}, "/noise", "draws at random, and nothing in a.onnx does"),
+        ({"comparison": "Greater"}, "Greater below", "computes something else than Less below (Less)"),
+        ({"gate": "large"}, "Sub apart", "it does not read 'tanh', as Sub apart there does"),
+        ({"reads": "tanh"}, "Mul part", "it does not read 'large', as Mul part there does"),
+        ({"last": "part"}, "Add y", "there does; the first operator there that the file lacks is Mul gated"),
+        ({"draws": True}, "RandomUniformLike tanh", "draws at random, and nothing in a.onnx does"),
     ],
 )
 def test_flags_inputs_and_draws_are_compared(branched, change, key, words):
@@ -49,52 +38,44 @@ def test_flags_inputs_and_draws_are_compared(branched, change, key, words):
     assert words in report.first.statement
 
 
-def test_attributes_of_what_is_made_of_constants_are_compared(save, node):
+def test_attributes_of_what_is_made_of_constants_are_compared(written):
     weight = np.random.default_rng(4).standard_normal((5, 5)).astype(np.float32)
 
     def turned(name, **order):
-        nodes = [
-            node("Transpose", ["w"], ["t"], name="/turn", **order),
-            node("MatMul", ["x", "t"], ["y"], name="/product"),
-        ]
-        return save(nodes, {"x": [1, 4, 5]}, ["y"], {"w": weight}, name=name)
+        return written(name, [("Transpose", "w", "t", order), ("MatMul", "x t", "y")], {"w": weight}, {"x": [1, 4, 5]})
 
     right = turned("a.onnx", perm=[1, 0])
     (found,) = nb.inspect(turned("b.onnx", perm=[0, 1]), against=right).findings
-    assert (found.key, found.blame) == ("/turn", "file")
+    assert (found.key, found.blame) == ("Transpose t", "file")
     assert found.statement.endswith("the attribute perm is [0, 1] in place of [1, 0].")  # not "exactly 1 times"
     assert nb.inspect(turned("c.onnx"), against=right).findings == ()  # the default says the same
 
 
-def test_files_of_the_same_constants_are_compared_more_closely_than_those_of_rounded_ones(save, node):
+def test_files_of_the_same_constants_are_compared_more_closely_than_those_of_rounded_ones(written):
     weight = np.random.default_rng(5).standard_normal((6, 6)).astype(np.float32)
 
     def elu(name, to=np.float32, **alpha):
-        nodes = [node("MatMul", ["x", "w"], ["m"], name="/m"), node("Elu", ["m"], ["y"], name="/elu", **alpha)]
-        return save(nodes, {"x": [9, 6]}, ["y"], {"w": weight.astype(to).astype(np.float32)}, name=name)
+        given = {"w": weight.astype(to).astype(np.float32)}
+        return written(name, [("MatMul", "x w", "m"), ("Elu", "m", "y", alpha)], given, {"x": [9, 6]})
 
     right = elu("a.onnx")
     (found,) = nb.inspect(elu("b.onnx", alpha=1 + 2**-9), against=right).findings
-    assert (found.key, found.blame) == ("/elu", "file")
+    assert (found.key, found.blame) == ("Elu y", "file")
     assert found.statement.endswith(": the attribute alpha is 1.001953125 in place of 1.0.")
     assert nb.inspect(elu("c.onnx", np.float16, alpha=1 + 2**-9), against=right).findings == ()
     assert nb.inspect(elu("d.onnx", np.float16), against=right).findings == ()
 
 
-def test_outputs_of_integers_are_compared(save, node):
+def test_outputs_of_integers_are_compared(written):
     def places(name, *kinds):
         names = ["p", *kinds]
-        made = [node(kind, [one], [kind], name=f"/{kind}") for one, kind in zip(names, kinds, strict=False)]
-        nodes = [
-            node("Mul", ["x", "k"], ["p"], name="/scale"),
-            *made,
-            node("Cast", [names[-1]], ["y"], name="/y", to=7),
-        ]
-        return save(nodes, {"x": [40]}, ["y"], {"k": np.float32(300)}, name=name, y=7)
+        made = [(kind, one, kind) for one, kind in zip(names, kinds, strict=False)]
+        steps = [("Mul", "x k", "p"), *made, ("Cast", names[-1], "y", {"to": 7})]
+        return written(name, steps, {"k": np.float32(300)}, {"x": [40]}, y=7)
 
     right = places("a.onnx", "Floor")
     (found,) = nb.inspect(places("b.onnx"), against=right).findings
-    assert (found.key, found.operator) == ("/y", "Cast")
+    assert (found.key, found.operator) == ("Cast y", "Cast")
     assert nb.inspect(places("c.onnx", "Floor"), against=right).findings == ()
 
 
@@ -106,22 +87,17 @@ def test_integers_that_are_all_the_same_are_varied():
     assert sorted(ones["ids"]) == list(range(5))
 
 
-def test_two_inputs_that_are_exchanged_are_no_other_weights(save, node):
+def test_two_inputs_that_are_exchanged_are_no_other_weights(written):
     random = np.random.default_rng(6)
     weights = {key: random.standard_normal((5, 5)).astype(np.float32) for key in "pq"}
 
     def joined(name, *reads):
-        nodes = [
-            node("Tanh", ["x"], ["t"], name="/tanh"),
-            node("Sin", ["x"], ["s"], name="/sin"),
-            node("MatMul", [reads[0], "p"], ["a"], name="/p"),
-            node("MatMul", [reads[1], "q"], ["b"], name="/q"),
-            node("Sum", ["a", "b", "t", "s"], ["y"], name="/y"),
-        ]
-        return save(nodes, {"x": [6, 5]}, ["y"], weights, name=name)
+        products = [("MatMul", f"{reads[0]} p", "a"), ("MatMul", f"{reads[1]} q", "b")]
+        steps = [("Tanh", "x", "t"), ("Sin", "x", "s"), *products, ("Sum", "a b t s", "y")]
+        return written(name, steps, weights, {"x": [6, 5]})
 
     (found,) = nb.inspect(joined("b.onnx", "s", "t"), against=joined("a.onnx", "t", "s")).findings
-    assert (found.key, found.counterpart) == ("/p", "/p")
+    assert (found.key, found.counterpart) == ("MatMul a", "MatMul a")
     assert "it reads another value, what is s there for t" in found.statement
     assert "constant" not in found.statement
 
@@ -129,18 +105,15 @@ def test_two_inputs_that_are_exchanged_are_no_other_weights(save, node):
 @pytest.mark.parametrize(
     ("change", "key", "words"),
     [
-        ({"reads": "ts"}, "/apart", "inputs are exchanged, what is t, s there for s, t"),
-        ({"floor": 1e-5}, "/floor", "/log is the first"),
+        ({"reads": "t s"}, "Sub d", "inputs are exchanged, what is t, s there for s, t"),
+        ({"floor": 1e-5}, "Clip c", "Log l is the first"),
     ],
 )
-def test_exchanged_inputs_and_a_constant_that_a_later_node_shows_are_named(save, node, change, key, words):
-    def levels(name, reads="st", floor=1e-6):
-        nodes = [
-            *(node("Tanh", ["x"], ["t"]), node("Abs", ["x"], ["s"]), node("Sub", [*reads], ["d"], name="/apart")),
-            node("Clip", ["d", "floor"], ["c"], name="/floor"),
-            *(node("Log", ["c"], ["l"], name="/log"), node("Add", ["l", "d"], ["y"], name="/y")),
-        ]
-        return save(nodes, {"x": [9]}, ["y"], {"floor": np.float32(floor)}, name=name)
+def test_exchanged_inputs_and_a_constant_that_a_later_node_shows_are_named(written, change, key, words):
+    def levels(name, reads="s t", floor=1e-6):
+        steps = [("Tanh", "x", "t"), ("Abs", "x", "s"), ("Sub", reads, "d"), ("Clip", "d floor", "c")]
+        steps += [("Log", "c", "l"), ("Add", "l d", "y")]
+        return written(name, steps, {"floor": np.float32(floor)}, {"x": [9]})
 
     x = {"x": np.array([*np.linspace(-200, -1, 8), 0], np.float32)}
     (found,) = nb.inspect(levels("b.onnx", **change), x, against=levels("a.onnx")).findings
@@ -148,15 +121,63 @@ def test_exchanged_inputs_and_a_constant_that_a_later_node_shows_are_named(save,
     assert words in found.statement
 
 
-def test_a_weight_in_another_order_is_said_to_be_so(save, node):
+TANH, GAIN = ("Tanh", "x", "t"), ("Mul", "t k", "g")
+AXES = ("Unsqueeze", "x one", "u"), ("Unsqueeze", "x two", "v")
+BACK, LAST = ("Gather", "t back", "b", {"axis": 1}), ("MatMul", "b w", "y")
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "key"),
+    [
+        ([TANH, ("MatMul", "t w", "y")], [TANH, GAIN, ("MatMul", "g w", "y")], "Mul g"),
+        ([TANH, ("Exp", "t", "y")], [TANH, ("Add", "t k", "g"), ("Exp", "g", "y")], "Add g"),
+        ([TANH, BACK, ("Exp", "b", "y")], [TANH, GAIN, ("Gather", "g back", "b", BACK[3]), ("Exp", "b", "y")], "Mul g"),
+        ([*AXES, ("Add", "u v", "y")], [*AXES, ("Sub", "u v", "y")], "Sub y"),
+        ([TANH, BACK, LAST], [TANH, ("Gather", "t near", "b", BACK[3]), LAST], "Gather b"),
+    ],
+    ids=["gain", "offset", "before a flip", "axes", "order"],
+)
+def test_an_operator_is_named_and_not_what_is_right_beside_it(written, right, wrong, key):
+    constants = {"w": np.random.default_rng(9).standard_normal((6, 6)).astype(np.float32), "k": np.float32(1.5)}
+    places = {"one": [1], "two": [2], "back": [5, 4, 3, 2, 1, 0], "near": [5, 4, 3, 2, 0, 1]}
+    constants |= {name: np.array(one) for name, one in places.items()}
+    files = [written(f"{k}.onnx", one, constants, {"x": [6, 6]}) for k, one in enumerate((wrong, right))]
+    found = nb.inspect(files[0], against=files[1]).first
+    assert (found.key, found.blame) == (key, "file"), found.statement
+
+
+def test_a_weight_in_another_order_is_said_to_be_so(written):
     weight = np.random.default_rng(7).standard_normal((6, 6)).astype(np.float32)
-
-    def product(name, given):
-        return save([node("MatMul", ["x", "w"], ["y"], name="/p")], {"x": [3, 6]}, ["y"], {"w": given}, name=name)
-
-    (found,) = nb.inspect(product("b.onnx", weight[::-1].copy()), against=product("a.onnx", weight)).findings
+    files = {"a.onnx": weight, "b.onnx": weight[::-1].copy()}
+    right, file = (written(name, [("MatMul", "x w", "y")], {"w": one}, {"x": [3, 6]}) for name, one in files.items())
+    (found,) = nb.inspect(file, against=right).findings
     assert found.statement.endswith("the constant 'w' has its values in another order.")
     assert found.mechanism.name == "changed layout or shift"
+
+
+def test_a_condition_that_is_written_otherwise_and_exchanged_factors_are_no_divergence(written):
+    def signed(name, condition, chosen, factors):
+        steps = [("Neg", "x", "n"), (condition, "x zero", "c"), ("Where", f"c {chosen}", "w")]
+        given = dict(zip(("zero", "p", "q"), map(np.float32, (0, *factors)), strict=True))
+        return written(name, [*steps, ("Mul", "w p", "a"), ("Mul", "a q", "y")], given, {"x": [1, 40]})
+
+    right = signed("a.onnx", "Less", "n x", (2, 3))
+    assert nb.inspect(signed("b.onnx", "GreaterOrEqual", "x n", (3, 2)), against=right).findings == ()
+    wrong = nb.inspect(signed("c.onnx", "Less", "n x", (2, 4)), against=right)
+    assert (wrong.first.key, wrong.first.mechanism.name) == ("Mul y", "changed constant")
+
+
+def test_weights_rounded_to_8_bits_and_stored_as_floats_are_no_other_weights(written):
+    weight = np.random.default_rng(8).standard_normal((32, 32)).astype(np.float32)
+    rounded = np.round(weight * 127 / np.abs(weight).max()) * np.abs(weight).max() / 127
+    louder = rounded * np.where(np.arange(32) == 3, 1.5, 1)
+    steps = [("MatMul", "x w", "m"), ("Tanh", "m", "y")]
+    for given, named in ((rounded, ""), (louder, "MatMul m")):
+        right, file = (
+            written(f"{k}.onnx", steps, {"w": np.float32(one)}, {"x": [2, 32]}) for k, one in enumerate((weight, given))
+        )
+        found = nb.inspect(file, against=right).first
+        assert (found.key if found else "") == named
 
 
 class Gained(torch.nn.Module):
@@ -175,39 +196,30 @@ class Gained(torch.nn.Module):
 @pytest.mark.parametrize(
     ("parts", "factor", "key", "words"),
     [
-        ("dbac", 1, "", ""),
-        ("bdac", 1, "/concat", "in another order"),
-        ("dbac", 3, "/conv", "each channel of its result is that of :mul"),
+        ("d b a c", 1, "", ""),
+        ("b d a c", 1, "Concat e", "in another order"),
+        ("d b a c", 3, "Conv y", "each channel of its result is that of :mul"),
     ],
 )
 def test_folded_weights_are_no_other_weights_and_an_order_is_found_in_other_operators(
-    save, node, parts, factor, key, words
+    written, parts, factor, key, words
 ):
     module = Gained()
     gain, weight, bias = (one.detach().numpy() for one in (module.gain, module.conv.weight, module.conv.bias))
-    nodes = [
-        node("Split", ["x"], list("abcd"), name="/split", axis=1),
-        node("Concat", list(parts), ["e"], name="/concat", axis=1),
-        node("Conv", ["e", "w", "bias"], ["y"], name="/conv"),
-    ]
+    steps = [("Split", "x", "a b c d", {"axis": 1}), ("Concat", parts, "e", {"axis": 1}), ("Conv", "e w bias", "y")]
     constants = {"w": weight * gain[:, :, None], "bias": bias * gain[:, 0] * np.float32(factor)}
-    findings = nb.inspect(save(nodes, {"x": [1, 4, 9]}, ["y"], constants, opset=13), against=module).findings
+    findings = nb.inspect(written("m.onnx", steps, constants, {"x": [1, 4, 9]}, opset=13), against=module).findings
     assert [one.key for one in findings] == [key] * bool(key)
     assert all(words in one.statement and "the constant" not in one.statement for one in findings), findings
 
 
-def test_rounded_activations_that_are_clipped_are_named_beside_the_float_file(save, node):
+def test_rounded_activations_that_are_clipped_are_named_beside_the_float_file(written):
     def tanh(name, step=None):
-        rounds = [
-            node("QuantizeLinear", ["t", "s", "z"], ["q"], name="/rounded"),
-            node("DequantizeLinear", ["q", "s", "z"], ["d"], name="/again"),
-        ]
-        middle = rounds if step else [node("Identity", ["t"], ["d"], name="/same")]
-        nodes = [node("Tanh", ["x"], ["t"], name="/tanh"), *middle, node("Exp", ["d"], ["y"], name="/exp")]
-        given = {"s": np.float32(step), "z": np.int8(0)} if step else {}
-        return save(nodes, {"x": [1, 60]}, ["y"], given, name=name)
+        rounds = [("QuantizeLinear", "t s z", "q"), ("DequantizeLinear", "q s z", "d")]
+        steps = [("Tanh", "x", "t"), *(rounds if step else [("Identity", "t", "d")]), ("Exp", "d", "y")]
+        return written(name, steps, {"s": np.float32(step or 0), "z": np.int8(0)}, {"x": [1, 60]})
 
     whole = tanh("float.onnx")
     (found,) = [one for one in nb.inspect(tanh("b.onnx", 1e-3), against=whole).findings if one.kind == "structure"]
-    assert found.key == "/again"
+    assert found.key == "DequantizeLinear d"
     assert not [one for one in nb.inspect(tanh("c.onnx", 8e-3), against=whole).findings if one.kind == "structure"]
