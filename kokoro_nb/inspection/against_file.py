@@ -22,7 +22,7 @@ from kokoro_nb.inspection.judged_run import InspectionFinding
 from kokoro_nb.inspection.paired_values import APART, CLOSE, EXACT, OTHER, REGROUPED, REPLACED, SAME, PairedValues
 from kokoro_nb.inspection.value_types import Value
 from kokoro_nb.locate.culprit import Mechanism, Name
-from kokoro_nb.markup import number
+from kokoro_nb.markup import listed, number
 
 WORDS: dict[Name, str] = {
     "changed constant": "the file has another constant",
@@ -55,6 +55,8 @@ class PairedPrograms(PairedValues):
         mine, theirs = len(self.candidate.outputs), f"{self.reference.label} {len(self.reference.outputs)}"
         if mine != len(self.reference.outputs):
             note += f" It has {mine} outputs and new states, {theirs}: the last are not compared."
+        if self.reference.held:
+            note += f" It lacks the inputs {listed(self.reference.held)}, which the reference has as given."
         every = self._changed(self.candidate.nodes)
         changed = [f"{one}, of which {how}" for one, _, how, part in every if part > REPLACED][:FEW]
         return f"{note} What is not that of its counterpart: {'; '.join(changed)}." if changed else note

@@ -1,7 +1,7 @@
 """A program of any format as a comparison sees it: its nodes, what they read and give, and every value in float64."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -91,6 +91,8 @@ class ComparedProgram:
         A node that draws at random; empty if there is none.
     open_axes : tuple
         Name and axis of each input whose length is open.
+    held : mapping of str to numpy.ndarray
+        Inputs that another program lacks, and the values that they have here: see `held_at`.
     """
 
     label: str
@@ -101,6 +103,15 @@ class ComparedProgram:
     drawing: str = ""
     open_axes: tuple[tuple[str, int], ...] = ()
     meaning: Meaning | None = None
+    held: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    def held_at(self, values: Mapping[str, np.ndarray]) -> "ComparedProgram":
+        """Return the program with these values for some of its inputs, which it takes no more."""
+
+        def compute(inputs: Mapping[str, np.ndarray], observe: Observe) -> None:
+            self.compute({**values, **inputs}, observe)
+
+        return replace(self, inputs=tuple(n for n in self.inputs if n not in values), compute=compute, held=values)
 
     @cached_property
     def makers(self) -> dict[str, ComparedNode]:
@@ -111,6 +122,11 @@ class ComparedProgram:
     def rounds(self) -> bool:
         """Whether a node of it rounds to integers of a few bits."""
         return any(one.rounds for one in self.nodes)
+
+
+def lacking(names: Collection[str], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of the given inputs that a program lacks whose inputs are others of them, and no more."""
+    return {name: one for name, one in given.items() if name not in names} if {*names} < {*given} else {}
 
 
 def by_name(names: Sequence[str], inputs: Mapping[str, Any], label: str) -> dict[str, Any]:

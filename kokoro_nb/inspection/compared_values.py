@@ -201,8 +201,8 @@ def is_permuted(value: np.ndarray, other: np.ndarray, limit: float) -> bool:
 
 def with_bias(
     reference: ComparedProgram, candidate: ComparedProgram, known: Sketches, own: Sketches, limit: float
-) -> Iterator[tuple[str, ValueSketch]]:
-    """Yield the products that are results of the reference once its bias is added, with what that gives.
+) -> Iterator[tuple[str, tuple[str, float]]]:
+    """Yield the products that are results of the reference once its bias is added, with these and how far they are.
 
     Other programs add it in the next operator (``Add``, ``BiasGelu``, ``SkipLayerNormalization``). Sums with random
     signs are linear, so that those of the bias can be added to those of the product.
@@ -215,5 +215,5 @@ def with_bias(
             if value.size == known[name].size and same_weight(other, node):
                 added = ValueSketch.of(np.tile(bias, value.size // bias.size)).images
                 images = value.images + np.tile(added, value.images.size // added.size)
-                if replace(value, images=images).differs(known[name]) <= limit:
-                    yield node.outputs[0], known[name]
+                if (apart := replace(value, images=images).differs(known[name])) <= limit:
+                    yield node.outputs[0], (name, apart)

@@ -11,12 +11,12 @@ import numpy as np
 from kokoro_nb.backends.artefacts import give_back_memory
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import Exported, as_exported
-from kokoro_nb.backends.signature import as_tensors, specs
+from kokoro_nb.backends.signature import as_array, as_tensors, specs
 from kokoro_nb.cache_keys import rival_runtimes
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection import whole_file
 from kokoro_nb.inspection.against_file import WORDS, PairedPrograms
-from kokoro_nb.inspection.compared_program import ComparedProgram, by_name, of_exported, of_onnx
+from kokoro_nb.inspection.compared_program import ComparedProgram, by_name, lacking, of_exported, of_onnx
 from kokoro_nb.inspection.file_run import FileRun, examined
 from kokoro_nb.inspection.float16_foresight import float16_foresight, foreseen
 from kokoro_nb.inspection.formats import FORMATS, read_program
@@ -177,9 +177,10 @@ class Reference:
             return self.what.compared()
         parameters = signature(self.what.forward).parameters.values()
         needed = [one.name for one in parameters if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD]
-        named = by_name(needed if self.inputs is None else list(self.inputs), inputs, self.label)
+        held = {name: as_array(name, one) for name, one in lacking(inputs, self.inputs or {}).items()}
+        named = by_name(needed if self.inputs is None else list(self.inputs), {**held, **inputs}, self.label)
         given = as_tensors(named, specs(named if self.inputs is None else self.inputs))
-        return of_exported(exported_reference(self.what.eval(), given), self.label)
+        return of_exported(exported_reference(self.what.eval(), given), self.label).held_at(held)
 
 
 def exported_reference(program: Any, inputs: Mapping[str, Any]) -> Exported:
@@ -296,7 +297,9 @@ def _inputs(program: Any, reference: Reference | None) -> MadeInputs:
     """Return the inputs of the reference, if it has some that fit, else made ones."""
     if reference is not None and reference.inputs is not None:
         try:
-            named = by_name(program.inputs, reference.inputs, reference.label)
+            absent = lacking(program.inputs, reference.inputs)
+            given = {name: one for name, one in reference.inputs.items() if name not in absent}
+            named = by_name(program.inputs, given, reference.label)
             return replace(program.given(named), how=dict.fromkeys(named, f"of {reference.label}"))
         except InputError:
             pass

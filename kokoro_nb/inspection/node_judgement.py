@@ -301,7 +301,7 @@ def _distance(value: np.ndarray, right: np.ndarray) -> tuple[float, float]:
             both = given[start : start + BLOCK].astype(np.float64) - one, one
             peaks = np.maximum(peaks, [np.maximum(each.max(), -each.min()) for each in both])
             energies += [np.einsum("i,i", each, each) for each in both]
-        apart, (noise, signal) = of_peak(*map(float, peaks)), energies
+        apart, (noise, signal) = of_peak(*peaks.tolist()), energies.tolist()
         if not np.isfinite(peaks).all():
             apart, finite = relative_difference(value, right), np.isfinite(exact)
             noise, signal = (float(np.square(one[finite]).sum()) for one in (given.astype(np.float64) - exact, exact))

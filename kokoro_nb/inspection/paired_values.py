@@ -60,7 +60,7 @@ class PairedValues:
     back: Pairs
     first: Mapping[str, str]
     inputs: Sequence[Arrays]
-    exact: bool  # whether the constants of both are of the same bits
+    exact: bool  # whether the constants of both are of the same bits, and both or none round to integers
     limit: float = APART
 
     @classmethod
@@ -82,14 +82,16 @@ class PairedValues:
         if reference.drawing:
             words = "draws at random, so that two files cannot be compared; give the noise as an input"
             raise InputError(f"{reference.drawing} {words}.")
-        inputs, exact = [given, varied(given, 1), varied(given, 2)], same_constants(reference, candidate)
+        inputs = [given, varied(given, 1), varied(given, 2)]
+        exact = candidate.rounds == reference.rounds and same_constants(reference, candidate)
         if candidate.drawing:
             return cls(reference, candidate, {}, {}, {}, {}, {}, inputs, exact)
         known = sketches(reference, [by_name(reference.inputs, one, reference.label) for one in inputs])
         own = sketches(candidate, inputs)
-        own |= with_bias(reference, candidate, known, own, EXACT if exact else APART)
+        added = dict(with_bias(reference, candidate, known, own, EXACT if exact else APART))
+        own |= {name: known[there] for name, (there, _) in added.items()}
         first = {name: near for name, (near, _) in nearest(known, known).items()}
-        pairs, back = nearest(own, known), nearest(known, own)
+        pairs, back = {**nearest(own, known), **added}, nearest(known, own)
         return cls(reference, candidate, known, own, pairs, back, first, inputs, exact).held_to(OTHER)
 
     def held_to(self: _Paired, limit: float) -> _Paired:
@@ -372,7 +374,8 @@ class PairedValues:
             return
         values, own = self.values_of(self.reference, {*other.reads, name}), self.values_of(self.candidate, near)
         right, operator = values.pop(name), next(one for one in meaning.operators if one.name == name)
-        call = call_of(meaning, name, by_name(self.reference.inputs, self.inputs[0], self.reference.label), values)
+        inputs = by_name(self.reference.inputs, self.inputs[0], self.reference.label)
+        call = call_of(meaning, name, {**self.reference.held, **inputs}, values)
         for given in (own[one] for one in near if np.squeeze(own[one]).shape == np.squeeze(right).shape):
             error = wrong_beyond(operator, given.reshape(right.shape), right, self.alike)
             found = likeliest(mechanisms(Evidence(error, values, call)))

@@ -15,7 +15,7 @@ from kokoro_nb.backends.signature import Arrays, checked
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.against_file import PairedPrograms
-from kokoro_nb.inspection.compared_program import by_name, of_exported
+from kokoro_nb.inspection.compared_program import by_name, lacking, of_exported
 from kokoro_nb.inspection.inspecting import exported_reference, opened, with_findings
 from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.judged_run import InspectionFinding
@@ -46,7 +46,8 @@ def diagnosed_file(subject: Subject, file: str | Path) -> Diagnosis:
         raise InputError(f"{path} does not run on {runtime.name}, which {runs}; name the backend that runs it.")
     program, inputs = opened(path), checked(subject.inputs, module.inputs)
     other, label = f"{path} is no export of this module", f"the module {type(module.module).__name__}"
-    candidate, reference = program.compared(), of_exported(module, label)
+    candidate, held = program.compared(), lacking(program.inputs, inputs)
+    reference, inputs = of_exported(module, label).held_at(held), {k: v for k, v in inputs.items() if k not in held}
     mine, theirs = ((len(one.inputs), len(one.outputs)) for one in (reference, candidate))
     if mine != theirs:
         raise InputError(

@@ -118,7 +118,7 @@ def _tensor(value: Any) -> Any:
     """Return floats as a tensor of float64, not copied where they are an array of it already; others as they are."""
     wide = widened(value)
     floats = isinstance(wide, np.ndarray) and wide.dtype.kind == "f"
-    return torch.from_numpy(np.require(wide, requirements="CW")) if floats else value
+    return torch.from_numpy(np.require(wide, requirements=("C", "W"))) if floats else value
 
 
 def _bare(call: OnnxCall, inputs: Several) -> tuple[OnnxCall, Several]:

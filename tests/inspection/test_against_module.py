@@ -153,3 +153,36 @@ def test_what_a_file_does_otherwise_than_its_module_is_named_with_the_reason(wri
     found = nb.inspect(made("wrong.onnx", wrong), against=(module, inputs)).first
     assert (found.key, found.blame) == (key, "file"), found
     assert words in found.statement
+
+
+class Masked(torch.nn.Module):
+    def forward(self, x, pad):
+        return x.tanh().masked_fill(pad, -9.0).softmax(-1)
+
+
+def test_a_file_that_lost_an_input_is_compared_and_lacks_what_read_it(written):
+    steps = ("Tanh", "x", "t", {}), ("Softmax", "t", "y", {})
+    file = written("lost.onnx", steps, {}, {"x": [1, 6, 8]})
+    inputs = {"x": torch.randn(1, 6, 8), "pad": torch.arange(8) > 4}
+    found = nb.inspect(file, against=(Masked(), inputs))
+    assert "the file has no :masked_fill" in found.first.statement
+    assert any("It lacks the inputs pad, which the reference has as given." in one for one in found.notes)
+    named = nb.diagnose(Masked(), inputs, "onnxruntime", artefact=file, remedies=False)
+    assert [one.name for one in named.culprits] == [":masked_fill"]
+
+
+def test_a_healthy_file_of_8_bit_activations_is_no_other_program(written):
+    draw = np.random.default_rng(5)
+    shapes = {"w": (16, 32), "v": (32, 8), "b": (8,)}
+    constants = {name: draw.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    constants |= {"zero": np.uint8(0), "scale": np.float32(0.08)}
+    first, last = torch.nn.Linear(16, 32, bias=False), torch.nn.Linear(32, 8)
+    for layer, name in ((first, "w"), (last, "v")):
+        layer.weight.data = torch.from_numpy(constants[name].T.copy())
+    last.bias.data = torch.from_numpy(constants["b"].copy())
+    steps = ("MatMul", "x w", "m", {}), ("Relu", "m", "r", {}), ("QuantizeLinear", "r scale zero", "q", {})
+    steps += ("DequantizeLinear", "q scale zero", "d", {}), ("MatMul", "d v", "n", {}), ("Add", "n b", "y", {})
+    module = torch.nn.Sequential(first, torch.nn.ReLU(), last)
+    file = written("eight.onnx", steps, constants, {"x": [1, 12, 16]})
+    found = nb.inspect(file, against=(module, {"input": torch.randn(1, 12, 16)}))
+    assert found.findings == (), found.first
