@@ -87,7 +87,7 @@ class PairedPrograms(PairedValues):
             return None
         for one, twin, words, _ in paired._changed(paired.behind(node.reads)):
             if "attribute" in words and paired.differs(one.outputs, twin.outputs) > paired.limit:
-                return paired._beside(one, twin, "which reads the same")
+                return paired._beside(one, twin, "with the same inputs")
         found = paired.at(node)
         return replace(found, counterpart=found.counterpart or paired.counterpart(node))
 
@@ -136,7 +136,7 @@ class PairedPrograms(PairedValues):
         for changed, right in changed_parameters(self.reference, self.candidate):
             apart = self.differs(changed.outputs, right.outputs)
             if apart > OTHER or (apart > SAME and not self.is_rounded(changed)):
-                yield self._beside(changed, right, "which reads the same constants but for this")
+                yield self._beside(changed, right, "with the same constants but this one")
         for changed, right, words in misquantised_weights(self.reference, self.candidate):
             yield self._first(changed, [("changed constant", words)], right.key, changed)
 
@@ -177,9 +177,9 @@ class PairedPrograms(PairedValues):
         twin = next((one for one in others[:1] if one.operator == node.operator), None)
         other = twin or next((one for one in others if self.is_missing(one)), None)
         found = self._elsewhere(node, other, others) if twin is None else self._unlike_twin(node, twin)
-        proof = ["Both were computed in float64, and the node's input is in both."]
+        proof = ["Both were computed in float64, where the inputs of the node agree."]
         if other is not None:
-            words = "Its counterpart there is" if twin else "What reads the same there and gives something else is"
+            words = "Its counterpart there is" if twin else "The operator of the reference with the same input is"
             proof.append(f"{words} {_named(other)}.")
         said = next(found)
         return replace(said, proof=(*proof, *(one for one in said.proof if one not in proof)))
@@ -244,7 +244,8 @@ class PairedPrograms(PairedValues):
                 return [("changed layout or shift", f"it gives the elements of {there} there in another order")]
             others = [one for one in self.reference.outputs if self.first.get(one) == self.first[there]]
             if others:
-                return [("operator lowered as another", f"it gives what is the output '{others[0]}' there")]
+                words = f"its result is that of the output '{others[0]}' of the reference"
+                return [("operator lowered as another", words)]
             behind = [one for one in self.reference.nodes if there in one.reads]
             if behind:
                 return [("operator lowered as another", f"the file ends here, and has no {behind[0]}")]
@@ -260,7 +261,7 @@ class PairedPrograms(PairedValues):
                 yield self._first(node, [("changed constant", "it is made of constants alone")])
             if said := self._as_output(node):
                 yield self._first(node, said)
-            words = f"no {node.operator} there reads the same"
+            words = f"the reference has no {node.operator} with the same input"
             yield self._first(node, [("operator lowered as another", words), *self._lacking()])
             return
         region = self.region(node)
@@ -280,7 +281,7 @@ class PairedPrograms(PairedValues):
         inserted = more and alone and bool(node.held)
         for factor in scaled(self.own[node.outputs[0]], self.known[read], self.alike) if inserted else ():
             words = factor.replace("the reference's", "its input's")
-            words = f"no {node.operator} there reads the same, and {words}"
+            words = f"the reference has no {node.operator} with the same input, and {words}"
             yield self._first(node, [("changed scale", words)])
         yield from (self._first(one, [multiple]) for one in region for multiple in self._multiples(one))
         yield from self._other_number(node)
@@ -288,7 +289,7 @@ class PairedPrograms(PairedValues):
         behind = next((one for one in readers if one.kind == node.kind), None)
         for there in (one for one in (other, behind) if one is not None):
             for cause in self.explained_by_rules([node] if there.kind == node.kind else region, there):
-                words = f"it computes something else than {there} there: {cause}"
+                words = f"its result is not that of {there} in the reference: {cause}"
                 yield replace(self._first(node, [("operator lowered as another", words)]), mechanism=cause)
         for key, words in self._channel_factors(node):
             yield self._first(node, [("changed constant", words)], key, node)
@@ -304,7 +305,7 @@ class PairedPrograms(PairedValues):
             yield self._first(node, [("operator lowered as another", words)])
         also = [*differing(other, node), *self.rewired(node, other)]
         words = "".join(f"; {words}" for _, words in also[:FEW])
-        words = f"it computes something else than {other} there{words}"
+        words = f"its result is not that of {other} in the reference{words}"
         yield self._first(node, [(also[0][0] if also else "operator lowered as another", words)])
 
     def _lacking(self) -> list[Cause]:

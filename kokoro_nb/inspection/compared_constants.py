@@ -222,7 +222,7 @@ def foreign_constants(
     for ours in mine:  # a number may be written as two factors there
         if any(_is_moved(ours[1], one) for one in known):
             continue
-        like = [(name, _sorted(one), _sorted(ours[1]), ", both in the order of size") for name, one in theirs]
+        like = [(name, _sorted(one), _sorted(ours[1]), ", both sorted by size") for name, one in theirs]
         like += [(name, one.ravel(), ours[1].ravel(), "") for name, one in theirs if one.shape == ours[1].shape]
         like = [each for each in like if each[1].size == each[2].size]
         counts = np.array([_changed(value, one) for _, one, value, _ in like])

@@ -134,12 +134,12 @@ def _unseen(outputs: tuple[LocalError, ...]) -> str:
     """Return how far the outputs are off, and how large an error inside has to be for them to show it."""
     floats = [one for one in outputs if one.dtype.startswith("float")]
     if not floats:
-        return "Every output is right on these inputs; an error inside that reaches none is not seen."
+        return "Every output is right on these inputs; a fault inside that reaches none would not show."
     off = float(np.max([one.of_peak for one in floats]))  # which keeps NaN
     seen = float(np.max([one.bound_of_peak for one in floats]))
-    near = f"No output differs from the operators in float64 by more than {off:.2g} of its peak on these inputs"
-    inside = f"an error inside that moves none by more than {seen:.2g} of its peak, the rounding-error bound"
-    return f"{near}; {inside}, would not be seen."
+    near = f"Every output is within {off:.2g} of its peak of the result in float64 on these inputs"
+    inside = f"a fault inside that moves no output by more than {seen:.2g} of its peak, the rounding-error bound"
+    return f"{near}; {inside}, would not show."
 
 
 def _size(error: LocalError) -> str:

@@ -113,7 +113,7 @@ WRONG = {
         "Sqrt r",
         "it stands before Add p, and no Sqrt stands before :add",
     ),
-    "masked": (masked, (("Sin", "x", "t"), *MASK), "Sin t", "something else than :tanh"),
+    "masked": (masked, (("Sin", "x", "t"), *MASK), "Sin t", "its result is not that of :tanh"),
     "folded": (normed, (("Conv", "x other moved", "y", {"pads": [1, 1]}),), "Conv y", "times a number"),
     "padded": (
         normed,
@@ -125,7 +125,7 @@ WRONG = {
         gated,
         (HALVES, ("Sigmoid", "a", "g"), ("Mul", "b g", "m"), ("MatMul", "m w", "y")),
         "Split a b",
-        "something else than :glu (aten.glu.default) there: glu computed as GLU with its halves exchanged",
+        "not that of :glu (aten.glu.default) in the reference: glu computed as GLU with its halves exchanged",
     ),
 }
 

@@ -40,7 +40,7 @@ TWO = (("Sin", "x", "y"), ("Cos", "x", "z"))
     ("right", "wrong", "key", "words"),
     [
         (SPEAKER, (("Gather", "table zero", "s"), *SPEAKER[1:]), "Gather s", "'zero' stands where a value is read"),
-        (TWO, (("Cos", "x", "y"), ("Sin", "x", "z")), "Cos y", "it gives what is the output 'z' there"),
+        (TWO, (("Cos", "x", "y"), ("Sin", "x", "z")), "Cos y", "its result is that of the output 'z' of the reference"),
         (MASK, (("Softmax", "x", "p"), *MASK[2:]), "Softmax p", ""),
         ((("Tanh", "x", "y"),), (("Dropout", "x half on", "d"), ("Tanh", "d", "y")), "Dropout d", "draws at random"),
         ((("Clip", "x low far", "y"),), (("Clip", "x low", "y"),), "", "it has no constant like 'far' there"),

@@ -25,7 +25,7 @@ def branched(written):
 @pytest.mark.parametrize(
     ("change", "key", "words"),
     [
-        ({"comparison": "Greater"}, "Greater below", "computes something else than Less below (Less)"),
+        ({"comparison": "Greater"}, "Greater below", "its result is not that of Less below (Less)"),
         ({"gate": "large"}, "Sub apart", "it does not read 'tanh', as Sub apart there does"),
         ({"reads": "tanh"}, "Mul part", "it does not read 'large', as Mul part there does"),
         ({"last": "part"}, "Add y", "there does; the first operator there that the file lacks is Mul gated"),

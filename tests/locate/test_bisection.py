@@ -81,8 +81,8 @@ def test_a_healthy_program_passes_with_one_compilation(exported):
     assert search.compilations == 1
     (output,) = search.outputs
     assert output.of_peak < output.bound_of_peak < 1e-4
-    assert f"No output differs from the operators in float64 by more than {output.of_peak:.2g} of" in search.statement
-    assert f"moves none by more than {output.bound_of_peak:.2g} of its peak" in search.statement
+    assert f"Every output is within {output.of_peak:.2g} of" in search.statement
+    assert f"moves no output by more than {output.bound_of_peak:.2g} of its peak" in search.statement
 
 
 def test_a_program_with_an_error_that_no_output_shows_is_not_called_right():
@@ -92,7 +92,7 @@ def test_a_program_with_an_error_that_no_output_shows_is_not_called_right():
     (output,) = search.outputs
     assert (search.verdict, output.ratio <= 1) == ("pass", True)
     assert "right on" not in search.statement
-    unseen = f"than {output.bound_of_peak:.2g} of its peak, the rounding-error bound, would not be seen"
+    unseen = f"than {output.bound_of_peak:.2g} of its peak, the rounding-error bound, would not show"
     assert unseen in search.statement
 
 
