@@ -368,24 +368,15 @@ def _call(node: Any, values: Mapping[Any, Any], double: bool, substitute: Hook =
     if double:
         if str(node.target).startswith("aten._assert_tensor_metadata"):  # of a dtype, which is another one in float64
             return None
-        args, kwargs = _double_dtypes(args), _double_dtypes(kwargs)
+        wide = {torch.float32: torch.float64, torch.complex64: torch.complex128}
+        given = args, kwargs
+        args, kwargs = map_aggregate(given, lambda one: wide.get(one, one) if isinstance(one, torch.dtype) else one)
         if str(target) == "aten.view.default":  # an operator may lay its result out in another way in float64
             target = torch.ops.aten.reshape.default
         if str(target).startswith("quantized_decomposed."):  # whose operators take float32 alone
-            args = map_aggregate(
-                args, lambda one: one.float() if isinstance(one, torch.Tensor) and one.is_floating_point() else one
-            )
+            args = [one.float() if getattr(one, "dtype", None) == torch.float64 else one for one in args]
     result = _widened(target(*args, **kwargs), double)  # a cast rounds, and what goes on from it is float64
     return result if substitute is None else substitute(node.target, args, kwargs, result)
-
-
-def _double_dtypes(argument: Any) -> Any:
-    """Put float64 in the place of float32 in the dtypes that an operator is given."""
-    import torch
-    from torch.fx.node import map_aggregate
-
-    wide = {torch.float32: torch.float64, torch.complex64: torch.complex128}
-    return map_aggregate(argument, lambda one: wide.get(one, one) if isinstance(one, torch.dtype) else one)
 
 
 def _widened(tensor: Any, double: bool) -> Any:

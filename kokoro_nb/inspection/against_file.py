@@ -118,7 +118,7 @@ class PairedPrograms(PairedValues):
             others = {one: list(differing(one, node)) for one in self.counterparts(node, whole=True)}
             if not others or not all(others.values()):
                 continue
-            part, _, one = min((largest_change(one, node), k, one) for k, one in enumerate(others))
+            part, _, one = sorted((largest_change(one, node), k, one) for k, one in enumerate(others))[0]
             words = "; ".join(words for _, words in others[one])
             yield node, one, words, np.inf if "attribute" in words else part
 

@@ -106,12 +106,12 @@ class ComparedProgram:
     held: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def held_at(self, values: Mapping[str, np.ndarray]) -> "ComparedProgram":
-        """Return the program with these values for some of its inputs, which it takes no more."""
+        """Return the program with these values for some of its inputs, which its callers do not give."""
+        return replace(self, inputs=tuple(one for one in self.inputs if one not in values), held=values)
 
-        def compute(inputs: Mapping[str, np.ndarray], observe: Observe) -> None:
-            self.compute({**values, **inputs}, observe)
-
-        return replace(self, inputs=tuple(n for n in self.inputs if n not in values), compute=compute, held=values)
+    def given(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return all that it is computed on, of the inputs of another program: see `by_name`."""
+        return {**self.held, **by_name(self.inputs, inputs, self.label)}
 
     @cached_property
     def makers(self) -> dict[str, ComparedNode]:

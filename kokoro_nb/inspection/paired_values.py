@@ -16,7 +16,7 @@ import numpy as np
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.compared_constants import Cause, differing, same_constants, same_weight
-from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram, by_name
+from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram
 from kokoro_nb.inspection.compared_values import ValueSketch, factor_of, is_permuted, nearest, sketches, with_bias
 from kokoro_nb.inspection.input_maker import varied
 from kokoro_nb.inspection.value_types import Arrays, Value
@@ -86,7 +86,7 @@ class PairedValues:
         exact = candidate.rounds == reference.rounds and same_constants(reference, candidate)
         if candidate.drawing:
             return cls(reference, candidate, {}, {}, {}, {}, {}, inputs, exact)
-        known = sketches(reference, [by_name(reference.inputs, one, reference.label) for one in inputs])
+        known = sketches(reference, [reference.given(one) for one in inputs])
         own = sketches(candidate, inputs)
         added = dict(with_bias(reference, candidate, known, own, EXACT if exact else APART))
         own |= {name: known[there] for name, (there, _) in added.items()}
@@ -311,7 +311,7 @@ class PairedValues:
 
     def values_of(self, program: ComparedProgram, names: Collection[str]) -> dict[str, np.ndarray]:
         """Return these values of a program on the first inputs, floats in float64."""
-        given = by_name(program.inputs, self.inputs[0], program.label)
+        given = program.given(self.inputs[0])
         found = {name: np.asarray(value, np.float64) for name, value in given.items() if name in names}
 
         def keep(name: str, value: Value) -> None:
@@ -374,8 +374,7 @@ class PairedValues:
             return
         values, own = self.values_of(self.reference, {*other.reads, name}), self.values_of(self.candidate, near)
         right, operator = values.pop(name), next(one for one in meaning.operators if one.name == name)
-        inputs = by_name(self.reference.inputs, self.inputs[0], self.reference.label)
-        call = call_of(meaning, name, {**self.reference.held, **inputs}, values)
+        call = call_of(meaning, name, self.reference.given(self.inputs[0]), values)
         for given in (own[one] for one in near if np.squeeze(own[one]).shape == np.squeeze(right).shape):
             error = wrong_beyond(operator, given.reshape(right.shape), right, self.alike)
             found = likeliest(mechanisms(Evidence(error, values, call)))

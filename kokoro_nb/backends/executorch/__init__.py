@@ -72,7 +72,8 @@ class ExecutorchProgram(FileProgram):
     def computed(self, arrays: NamedArrays) -> list[np.ndarray]:
         """Return the outputs: see `FileProgram`."""
         tensors = list(as_tensors(arrays, self.artifact.inputs).values())
-        return self._of_module([array_of(result) for result in self.method.execute(tensors)])
+        # before the module's outputs a file gives the inputs that the module writes to
+        return [array_of(result) for result in self.method.execute(tensors)][-len(self.artifact.outputs) :]
 
     def captured(self, arrays: NamedArrays, places: Mapping[str, Any], add: Add, keep: Keep) -> list[np.ndarray]:
         """Run the file once with the event tracer on, in a process of its own: see `FileProgram`.
@@ -89,11 +90,7 @@ class ExecutorchProgram(FileProgram):
         run = logged_run(self.artifact.path, arrays, size, dtypes=[spec.dtype for spec in self.artifact.inputs])
         for name, (instruction, place) in places.items() if run.logged else ():  # of what is damaged nothing is shown
             add(name, run.logged[instruction][place])
-        return self._of_module(run.outputs)
-
-    def _of_module(self, results: list[np.ndarray]) -> list[np.ndarray]:
-        """Return the last results: before the module's outputs a file gives the inputs that the module writes to."""
-        return results[len(results) - len(self.artifact.outputs) :]
+        return run.outputs[-len(self.artifact.outputs) :]
 
 
 @dataclass(frozen=True)
