@@ -297,8 +297,8 @@ def _inputs(program: Any, reference: Reference | None) -> MadeInputs:
     """Return the inputs of the reference, if it has some that fit, else made ones."""
     if reference is not None and reference.inputs is not None:
         try:
-            held = lacking(program.inputs, reference.inputs)
-            named = by_name(program.inputs, {n: v for n, v in reference.inputs.items() if n not in held}, reference.label)
+            own, held = reference.inputs, lacking(program.inputs, reference.inputs)
+            named = by_name(program.inputs, {one: own[one] for one in own if one not in held}, reference.label)
             return replace(program.given(named), how=dict.fromkeys(named, f"of {reference.label}"))
         except InputError:
             pass
