@@ -261,6 +261,7 @@ class PairedPrograms(PairedValues):
                 yield self._first(node, [("changed constant", "it is made of constants alone")])
             if said := self._as_output(node):
                 yield self._first(node, said)
+            yield from self._other_number(node)
             words = f"the reference has no {node.operator} with the same input"
             yield self._first(node, [("operator lowered as another", words), *self._lacking()])
             return
@@ -321,8 +322,8 @@ class PairedPrograms(PairedValues):
         for one in [*self.behind(node.reads), node]:
             read, pairs = self.paired_reads(one), [self.pairs[name] for name in one.outputs if name in self.pairs]
             given = {there for there, _ in pairs}
-            if any(apart <= SAME and there not in read for there, apart in pairs):
-                continue  # it is there, and no copy of what it reads
+            if any(apart <= CLOSE * SAME and there not in read for there, apart in pairs):
+                continue  # it is there, and no copy of what it reads; a small bound moves few elements, and little
             like = [each for each in self.reference.nodes if each.kind == one.kind]
             near = [each for each in like if given & {*each.outputs}]
             near = near or [each for each in like if read & self.read_by(each)]

@@ -297,8 +297,7 @@ def _distance(value: np.ndarray, right: np.ndarray) -> tuple[float, float]:
     peaks, energies = np.zeros(2), np.zeros(2)  # of the difference, and of what is right
     with np.errstate(over="ignore", invalid="ignore"):
         for start in range(0, exact.size, BLOCK):
-            one = exact[start : start + BLOCK]
-            both = given[start : start + BLOCK].astype(np.float64) - one, one
+            both = given[start:][:BLOCK].astype(np.float64) - exact[start:][:BLOCK], exact[start:][:BLOCK]
             peaks = np.maximum(peaks, [np.maximum(each.max(), -each.min()) for each in both])
             energies += [np.einsum("i,i", each, each) for each in both]
         apart, (noise, signal) = of_peak(*peaks.tolist()), energies.tolist()

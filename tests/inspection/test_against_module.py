@@ -31,6 +31,10 @@ def floored(x, *_):
     return (x.square() + 1e-6).log()
 
 
+def clamped(x, *_):
+    return x.relu().clamp(min=1e-8).log()
+
+
 def summed(x, *_):
     return (x.cumsum(1) - x).tanh()
 
@@ -65,6 +69,7 @@ RIGHT = {
     shifted: (("Pad", "x left", "p"), ("MatMul", "p w", "y")),
     dilated: (("Conv", "x k bias", "y", {"dilations": [2], "pads": [2, 2]}),),
     floored: (("Mul", "x x", "q"), ("Add", "q tiny", "a"), ("Log", "a", "y")),
+    clamped: (("Relu", "x", "r"), ("Clip", "r lowest", "c"), ("Log", "c", "y")),
     summed: (SUMS, ("Sub", "c x", "s"), ("Tanh", "s", "y")),
     raised: (RAISES, ("Add", "g one", "p"), ("Mul", "p x", "y")),
     masked: (("Tanh", "x", "t"), *MASK),
@@ -97,6 +102,12 @@ WRONG = {
         (("Mul", "x x", "q"), ("Add", "q small", "a"), ("Log", "a", "y")),
         "Add a",
         "0.01 in place of 1e-6",
+    ),
+    "clamped": (
+        clamped,
+        (("Relu", "x", "r"), ("Clip", "r rounded", "c"), ("Log", "c", "y")),
+        "Clip c",
+        "6e-8 in place of 1e-8",
     ),
     "summed": (summed, (SUMS, ("Tanh", "c", "y")), "Tanh y", "the file has no :sub"),
     "ended": (summed, (SUMS, ("Sub", "c x", "y")), "Sub y", "the file ends here, and has no :tanh"),
@@ -136,7 +147,8 @@ def test_what_a_file_does_otherwise_than_its_module_is_named_with_the_reason(wri
     kernel = np.repeat(weight[:6, :6, None], 3, 2)
     constants = {"w": weight, "first": weight[0], "k": kernel, "bias": weight[0, :6], **SHAPES}
     constants |= {"right": np.roll(SHAPES["left"], 3), "axis": np.array(1)}
-    constants |= {name: np.float32(one) for name, one in {"tiny": 1e-6, "small": 1e-2, "one": 1, "nothing": 0}.items()}
+    numbers = {"tiny": 1e-6, "small": 1e-2, "one": 1, "nothing": 0, "lowest": 1e-8, "rounded": 6e-8}
+    constants |= {name: np.float32(one) for name, one in numbers.items()}
     for scale, offset, eps in (("folded", "shift", 1e-5), ("other", "moved", 1e-1)):
         factor = (np.abs(constants["bias"]) + eps) ** -0.5
         constants |= {scale: kernel * factor[:, None, None], offset: -constants["bias"] * factor}
