@@ -136,7 +136,8 @@ def share_gone(before: OutputError, after: OutputError) -> float:
         return (after.finite - before.finite) / (1 - before.finite)
     if after.finite < 1:
         return float("nan")
-    return 1 - after.of_peak / before.of_peak if before.of_peak else 0.0
+    # where only 0 is right an error is infinite, and is gone as a whole or not at all
+    return 1 - after.of_peak / before.of_peak if 0 < before.of_peak < np.inf else float(after.of_peak < before.of_peak)
 
 
 def _with_error(result: Any, error: Deviation) -> Any:

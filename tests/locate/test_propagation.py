@@ -60,7 +60,7 @@ def test_shares():
     assert share_gone(output(0.1), output(0.2)) == pytest.approx(-1)  # to mend one of two that cancel adds to it
     assert share_gone(output(np.nan, 0.5), output(np.nan, 0.75)) == 0.5
     assert np.isnan(share_gone(output(0.1), output(np.nan, 0.9)))
-    assert share_gone(output(0.0), output(0.0)) == 0
+    assert share_gone(output(0.0), output(0.0)) == share_gone(output(np.inf), output(np.inf)) == 0
 
 
 def test_the_output_furthest_beyond_its_limit_is_the_worst():
