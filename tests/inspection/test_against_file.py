@@ -1,5 +1,7 @@
 """Two files: the first node that parts is named with what is different about it, whatever its name is."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -11,27 +13,22 @@ from tests.backends.small import Of
 
 
 @pytest.fixture
-def write(save, node):
+def write(written):
     """Write a file of a convolution, a division, a softmax and a clip with one thing changed, under other names."""
 
-    def make(name, prefix="", rate=24000.0, axis=-1, pads=(1, 1), gain=None, weight=None):
+    def make(name, prefix="", rate=24000.0, axis=-1, gain=None, weight=None):
         constants = {"w": np.random.default_rng(0).standard_normal((6, 4, 3)), "rate": rate}
         constants |= {"low": -0.5, "high": 0.5, "gain": gain or 1.0}
         if weight is not None:
             constants["w"][weight] += 3
-        names = [f"{prefix}{one}" for one in "abcdy"]
-        nodes = [
-            node("Conv", ["x", f"{prefix}w"], [names[0]], name=f"{prefix}conv", pads=list(pads)),
-            node("Mul", [names[0], f"{prefix}rate"], [names[1]], name=f"{prefix}rate"),
-            node("Softmax", [names[0]], [names[2]], name=f"{prefix}soft", axis=axis),
-            node("Add", [names[1], names[2]], [names[3]], name=f"{prefix}add"),
-            node("Clip", [names[3], f"{prefix}low", f"{prefix}high"], [names[4]], name=f"{prefix}clip"),
-        ]
-        if gain:
-            nodes.insert(4, node("Mul", [names[3], f"{prefix}gain"], ["louder"], name=f"{prefix}gain"))
-            nodes[-1].input[0] = "louder"
+        steps = [("Conv", "x w", "a", {"pads": [1, 1]}), ("Mul", "a rate", "b"), ("Softmax", "a", "c", {"axis": axis})]
+        steps += [("Add", "b c", "d"), *([("Mul", "d gain", "g")] if gain else [])]
+        steps += [("Clip", "g low high" if gain else "d low high", "y")]
+        for k, (kind, read, *more) in enumerate(steps):
+            names = (re.sub(r"\b(?!x\b)(?=\w)", prefix, words) for words in (read, more[0]))
+            steps[k] = (kind, *names, *more[1:])
         given = {f"{prefix}{key}": np.asarray(value, np.float32) for key, value in constants.items()}
-        return save(nodes, {"x": [1, 4, 10]}, [names[4]], given, name=name)
+        return written(name, steps, given, {"x": [1, 4, 10]}, f"{prefix}y")
 
     return make
 
@@ -45,11 +42,11 @@ def test_the_same_file_under_other_names_has_no_finding(write):
 @pytest.mark.parametrize(
     ("change", "key", "words"),
     [
-        ({"rate": 10000.0}, "n_rate", "the constant 'n_rate' is 10,000 in place of 24,000"),
-        ({"rate": 10000.0}, "n_rate", "exactly 0.4167 times"),
-        ({"axis": 1}, "n_soft", "the attribute axis is 1 in place of -1"),
-        ({"weight": (2, 1, 0)}, "n_conv", "the constant 'n_w'"),
-        ({"gain": 1.5}, "n_gain", "is the first divergence"),
+        ({"rate": 10000.0}, "Mul n_b", "the constant 'n_rate' is 10,000 in place of 24,000"),
+        ({"rate": 10000.0}, "Mul n_b", "exactly 0.4167 times"),
+        ({"axis": 1}, "Softmax n_c", "the attribute axis is 1 in place of -1"),
+        ({"weight": (2, 1, 0)}, "Conv n_a", "the constant 'n_w'"),
+        ({"gain": 1.5}, "Mul n_g", "is the first divergence"),
     ],
 )
 def test_what_was_changed_is_named(write, change, key, words):
@@ -59,14 +56,13 @@ def test_what_was_changed_is_named(write, change, key, words):
     assert words in found.statement
 
 
-def test_a_node_that_only_enlarges_the_rounding_before_it_is_no_change_of_structure(save, node):
+def test_a_node_that_only_enlarges_the_rounding_before_it_is_no_change_of_structure(written):
     def sine(name, step):
-        nodes = [node("Mul", ["x", "k"], ["p"], name="/phase"), node("Sin", ["p"], ["y"], name="/sin")]
-        return save(nodes, {"x": [100]}, ["y"], {"k": np.float32(step)}, name=name)
+        return written(name, [("Mul", "x k", "p"), ("Sin", "p", "y")], {"k": np.float32(step)}, {"x": [100]})
 
     x = {"x": np.linspace(1, 2, 100, dtype=np.float32)}
     report = nb.inspect(sine("b.onnx", 5000.0), x, against=sine("a.onnx", 5001.0))
-    assert (report.first.key, report.first.blame) == ("/sin", "precision")
+    assert (report.first.key, report.first.blame) == ("Sin y", "precision")
 
 
 def test_files_that_cannot_be_compared_say_so(write, save, node):
@@ -103,29 +99,18 @@ class Voice(torch.nn.Module):
 
 
 @pytest.fixture
-def exported_by_hand(save, node):
+def exported_by_hand(written):
     """Write what another exporter might make of `Voice`: a product and a sum in place of the linear layer."""
 
     def make(rate=2.0, bias=0.0, gain=None, scale=1.0):
-        voice = Voice()
-        state = {key: value.detach().numpy() for key, value in voice.state_dict().items()}
-        weight = state["linear.weight"].T.copy() * scale
-        nodes = [
-            node("Transpose", ["x"], ["t"], name="/in", perm=[0, 1, 2]),
-            node("Conv", ["t", "cw", "cb"], ["c"], name="/conv", pads=[1, 1]),
-            node("Mul", ["c", "rate"], ["r"], name="/rate"),
-            node("Transpose", ["r"], ["s"], name="/turn", perm=[0, 2, 1]),
-            node("MatMul", ["s", "lw"], ["m"], name="/product"),
-            node("Add", ["m", "lb"], ["l"], name="/bias"),
-            node("Sigmoid", ["l"], ["y"], name="/out"),
-        ]
-        constants = {"cw": state["conv.weight"], "cb": state["conv.bias"], "rate": np.float32(rate), "lw": weight}
-        constants["lb"] = state["linear.bias"] + np.float32(bias)
-        if gain:
-            nodes[-1].input[0] = "g"
-            nodes.insert(6, node("Mul", ["l", "gain"], ["g"], name="/gain"))
-            constants["gain"] = np.float32(gain)
-        return save(nodes, {"x": [1, 4, 10]}, ["y"], constants)
+        state = {key: value.detach().numpy() for key, value in Voice().state_dict().items()}
+        constants = {"cw": state["conv.weight"], "cb": state["conv.bias"], "rate": np.float32(rate)}
+        constants |= {"lw": state["linear.weight"].T.copy() * scale, "lb": state["linear.bias"] + np.float32(bias)}
+        steps = [("Transpose", "x", "t", {"perm": [0, 1, 2]}), ("Conv", "t cw cb", "c", {"pads": [1, 1]})]
+        steps += [("Mul", "c rate", "r"), ("Transpose", "r", "s", {"perm": [0, 2, 1]})]
+        steps += [("MatMul", "s lw", "m"), ("Add", "m lb", "l"), *([("Mul", "l gain", "g")] if gain else [])]
+        steps += [("Sigmoid", "g" if gain else "l", "y")]
+        return written("model.onnx", steps, constants | {"gain": np.float32(gain or 1)}, {"x": [1, 4, 10]})
 
     return make
 
@@ -139,10 +124,10 @@ def test_a_file_in_other_operators_than_its_module_has_no_finding(exported_by_ha
 @pytest.mark.parametrize(
     ("change", "key", "words"),
     [
-        ({"rate": 2.4}, "/rate", "exactly 1.2 times"),
-        ({"bias": 0.3}, "/bias", "the constant 'lb'"),
-        ({"gain": 1.5}, "/gain", "1.5 times"),
-        ({"scale": 1.5}, "/product", "the constant 'lw' is -0.6109 in place of -0.4072"),
+        ({"rate": 2.4}, "Mul r", "exactly 1.2 times"),
+        ({"bias": 0.3}, "Add l", "the constant 'lb'"),
+        ({"gain": 1.5}, "Mul g", "1.5 times"),
+        ({"scale": 1.5}, "MatMul m", "the constant 'lw' is -0.6109 in place of -0.4072"),
     ],
 )
 def test_where_a_file_parts_from_its_module_is_named(exported_by_hand, change, key, words):
@@ -154,16 +139,14 @@ def test_where_a_file_parts_from_its_module_is_named(exported_by_hand, change, k
     assert report.inputs["x"] == "of the module Voice"
 
 
-def test_what_only_a_clip_hides_is_named(save, node):
+def test_what_only_a_clip_hides_is_named(written):
     def file(name, gain, high=1e-3, kinds=("Mul", "Div")):
-        clip = node("Clip", ["p", "low", "high"], ["c"], name="/clip")
-        nodes = [node(kinds[0], ["x", "k"], ["p"], name="/gain"), clip, node(kinds[1], ["c", "level"], ["y"])]
-        level = high if kinds[1] == "Div" else 1 / high
-        given = {"k": gain, "low": 0.0, "high": high, "level": level}
-        return save(nodes, {"x": [50]}, ["y"], {k: np.float32(v) for k, v in given.items()}, name=name)
+        steps = [(kinds[0], "x k", "p"), ("Clip", "p low high", "c"), (kinds[1], "c level", "y")]
+        given = {"k": gain, "low": 0.0, "high": high, "level": high if kinds[1] == "Div" else 1 / high}
+        return written(name, steps, {k: np.float32(v) for k, v in given.items()}, {"x": [50]})
 
     x = {"x": np.sign(np.random.default_rng(0).standard_normal(50)).astype(np.float32)}
-    assert nb.inspect(file("b.onnx", 150), x, against=file("a.onnx", 100)).first.key == "/gain"
+    assert nb.inspect(file("b.onnx", 150), x, against=file("a.onnx", 100)).first.key == "Mul p"
     assert nb.inspect(file("c.onnx", 1 / 150, 1.5e-3, ("Div", "Mul")), x, against=file("a.onnx", 100)).findings == ()
 
 
@@ -185,20 +168,16 @@ def test_a_weight_that_meets_a_silent_channel_is_named_and_one_that_was_rounded_
 
 
 @pytest.fixture
-def normed(save, node):
+def normed(written):
     """Write a file of a product whose weight is divided by its norm over some axes, or of the same weight folded."""
 
     def make(name, axes=(1,), folded=False):
         weight = np.random.default_rng(0).standard_normal((6, 6)) * np.linspace(0.3, 2, 6)
         constants = {"v": weight, "w": weight / np.linalg.norm(weight, axis=1, keepdims=True)}
-        made = [
-            node("ReduceL2", ["v"], ["norm"], name="/norm", axes=list(axes), keepdims=1),
-            node("Div", ["v", "norm"], ["w"], name="/weight"),
-        ]
+        made = [("ReduceL2", "v", "norm", {"axes": [*axes], "keepdims": 1}), ("Div", "v norm", "w")]
         constants.pop("v" if folded else "w")
-        nodes = [*([] if folded else made), node("MatMul", ["x", "w"], ["y"], name="/product")]
         given = {key: value.astype(np.float32) for key, value in constants.items()}
-        return save(nodes, {"x": [1, 4, 6]}, ["y"], given, name=name, opset=13)
+        return written(name, [*([] if folded else made), ("MatMul", "x w", "y")], given, {"x": [1, 4, 6]}, opset=13)
 
     return make
 
@@ -207,7 +186,7 @@ def test_what_is_made_of_constants_alone_is_compared_with_what_is_folded(normed)
     folded = normed("folded.onnx", folded=True)
     assert nb.inspect(normed("right.onnx"), against=folded).findings == ()
     (found,) = nb.inspect(normed("wrong.onnx", axes=(0,)), against=folded).findings
-    assert (found.key, found.blame) == ("/norm", "file")
+    assert (found.key, found.blame) == ("ReduceL2 norm", "file")
 
 
 def test_outputs_that_differ_are_never_a_pass(normed):
@@ -218,22 +197,17 @@ def test_outputs_that_differ_are_never_a_pass(normed):
     assert "limit 0.05" in report.notes[-1]
 
 
-def test_integers_that_are_computed_of_an_input_are_compared(save, node):
-    table = np.random.default_rng(2).standard_normal((9, 3)).astype(np.float32)
+def test_integers_that_are_computed_of_an_input_are_compared(written):
+    constants = {"most": np.array(5), "table": np.random.default_rng(2).standard_normal((9, 3)).astype(np.float32)}
 
     def buckets(name, operator):
-        nodes = [
-            node(operator, ["token", "most"], ["place"], name="/place"),
-            node("Gather", ["table", "place"], ["row"], name="/row"),
-            node("Tanh", ["row"], ["y"], name="/tanh"),
-        ]
-        constants = {"most": np.array(5), "table": table}
-        return save(nodes, {"token": [1, 9]}, ["y"], constants, name=name, token=7)
+        steps = [(operator, "token most", "place"), ("Gather", "table place", "row"), ("Tanh", "row", "y")]
+        return written(name, steps, constants, {"token": [1, 9]}, token=7)
 
     given = {"token": np.arange(9)[None]}
     right = buckets("right.onnx", "Min")
     (found,) = nb.inspect(buckets("wrong.onnx", "Mod"), given, against=right).findings
-    assert (found.key, found.blame) == ("/place", "file")
+    assert (found.key, found.blame) == ("Mod place", "file")
     assert nb.inspect(buckets("same.onnx", "Min"), given, against=right).findings == ()
 
 
@@ -247,12 +221,10 @@ def test_a_file_of_one_length_is_compared_at_it(save, node):
     assert "shape (1, 11, 3)" in str(report)
 
 
-def test_what_has_no_definition_is_compared_by_its_attributes_and_by_what_the_runtime_gives(save, node):
+def test_what_has_no_definition_is_compared_by_its_attributes_and_by_what_the_runtime_gives(written):
     def heads(name, count):
-        attention = node(
-            "MultiHeadAttention", ["x", "x", "x"], ["y"], "/heads", domain="com.microsoft", num_heads=count
-        )
-        return save([attention], {"x": [1, 5, 8]}, ["y"], name=name)
+        about = {"domain": "com.microsoft", "num_heads": count}
+        return written(name, [("MultiHeadAttention", "x x x", "y", about)], {}, {"x": [1, 5, 8]})
 
     right = heads("right.onnx", 4)
     (found,) = nb.inspect(heads("wrong.onnx", 2), against=right).findings
@@ -261,18 +233,15 @@ def test_what_has_no_definition_is_compared_by_its_attributes_and_by_what_the_ru
     inputs = {"x": torch.randn(1, 5, 8)}
     assert nb.inspect(heads("alike.onnx", 1), against=(alike, inputs)).findings == ()
     (found,) = nb.inspect(right, against=(module, inputs)).findings
-    assert (found.kind, found.blame, found.key) == ("outputs", "unknown", "/heads")
+    assert (found.kind, found.blame, found.key) == ("outputs", "unknown", "MultiHeadAttention y")
     found = nb.diagnose(module, inputs, "onnxruntime", artefact=right)
     assert (found.exit_status, found.first.tap.operator.kind) == (1, "scaled_dot_product_attention")
 
 
-def test_outputs_that_are_infinite_in_the_same_places_do_not_differ(save, node):
-    def logs(name):
-        nodes = [node("Relu", ["x"], ["r"], name="/relu"), node("Log", ["r"], ["y"], name="/log")]
-        return save(nodes, {"x": [1, 40]}, ["y"], name=name)
-
-    report = nb.inspect(logs("b.onnx"), against=logs("a.onnx"))
-    assert "no node explains it" not in str(report)
+def test_outputs_that_are_infinite_in_the_same_places_do_not_differ(written):
+    steps = [("Relu", "x", "r"), ("Log", "r", "y")]
+    right, file = (written(name, steps, {}, {"x": [1, 40]}) for name in ("a.onnx", "b.onnx"))
+    assert "no node explains it" not in str(nb.inspect(file, against=right))
 
 
 def test_a_wrong_scale_of_rounded_weights_is_named_beside_the_float_file(save, node):
@@ -294,8 +263,10 @@ def test_a_wrong_scale_of_rounded_weights_is_named_beside_the_float_file(save, n
     assert not [one for one in nb.inspect(product("a.onnx", 1), against=whole).findings if one.blame != "runtime"]
 
 
-@pytest.mark.parametrize(("changed", "named"), [({}, None), ({"bias": 2.0}, "/gelu"), ({"weight": 2.0}, "/linear")])
-def test_a_bias_that_the_next_operator_adds_is_no_divergence(save, node, changed, named):
+@pytest.mark.parametrize(
+    ("changed", "named"), [({}, None), ({"bias": 2.0}, "BiasGelu bent"), ({"weight": 2.0}, "MatMul product")]
+)
+def test_a_bias_that_the_next_operator_adds_is_no_divergence(written, changed, named):
     torch.manual_seed(0)
     module = torch.nn.Sequential(torch.nn.Linear(12, 16), torch.nn.GELU(), torch.nn.Linear(16, 4)).eval()
     first, last = module[0], module[2]
@@ -303,12 +274,8 @@ def test_a_bias_that_the_next_operator_adds_is_no_divergence(save, node, changed
     constants = {name: one.detach().numpy().copy() for name, one in constants.items()}
     constants["w"][:, 3] *= changed.get("weight", 1.0)
     constants["b"][3] *= changed.get("bias", 1.0)
-    nodes = [
-        node("MatMul", ["x", "w"], ["product"], name="/linear"),
-        node("BiasGelu", ["product", "b"], ["bent"], name="/gelu", domain="com.microsoft"),
-        node("MatMul", ["bent", "v"], ["last"], name="/last"),
-        node("Add", ["last", "c"], ["y"], name="/add"),
-    ]
-    file = save(nodes, {"x": [3, 12]}, ["y"], constants)
+    steps = [("MatMul", "x w", "product"), ("BiasGelu", "product b", "bent", {"domain": "com.microsoft"})]
+    steps += [("MatMul", "bent v", "last"), ("Add", "last c", "y")]
+    file = written("model.onnx", steps, constants, {"x": [3, 12]})
     found = nb.inspect(file, against=(module, {"input": torch.randn(3, 12)}))
     assert (found.first and found.first.key) == named, found

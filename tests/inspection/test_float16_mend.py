@@ -94,16 +94,12 @@ def test_what_is_not_finite_or_draws_is_refused(save, node, tmp_path):
     assert not (tmp_path / "m.onnx").exists()
 
 
-def test_indices_that_float16_cannot_hold_stay_float32(save, node, tmp_path):
+def test_indices_that_float16_cannot_hold_stay_float32(written, tmp_path):
     constants = {"one": np.float32(1.0), "data": np.linspace(-1, 1, 70_000, dtype=np.float32)}
-    nodes = [
-        node("Mul", ["x", "one"], ["place"], name="/place"),
-        node("Cast", ["place"], ["index"], name="/index", to=onnx.TensorProto.INT64),
-        node("Gather", ["data", "index"], ["y"], name="/gather"),
-    ]
-    file = read_onnx(save(nodes, {"x": [3]}, ["y"], constants))
+    steps = [("Mul", "x one", "place"), ("Cast", "place", "index", {"to": onnx.TensorProto.INT64})]
+    file = read_onnx(written("m.onnx", [*steps, ("Gather", "data index", "y")], constants, {"x": [3]}))
     seen = examined(file, {"x": np.array([1, 500, 69_999], np.float32)})
     found = float16_mend(seen, tmp_path / "mended.onnx", limit=30.0)
     assert found.plain == float("-inf"), "the runtime alone keeps the product in float32, and gives the right values"
-    assert "/place" in found.kept
+    assert "Mul place" in found.kept
     assert found.mended >= 30

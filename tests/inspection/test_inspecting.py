@@ -72,26 +72,19 @@ def test_what_is_not_finite_ends_no_report_and_is_among_the_worst(save, node):
     assert {"/Exp", "/Neg"} < {one.key for one in report.worst()}
 
 
-def test_values_of_bfloat16_are_judged_though_numpy_does_not_know_them(save, node):
-    nodes = [
-        node("Cast", ["x"], ["short"], name="/short", to=TensorProto.BFLOAT16),
-        node("Cast", ["short"], ["y"], name="/long", to=TensorProto.FLOAT),
-    ]
+def test_values_of_bfloat16_are_judged_though_numpy_does_not_know_them(written):
+    steps = [("Cast", "x", "short", {"to": TensorProto.BFLOAT16}), ("Cast", "short", "y", {"to": TensorProto.FLOAT})]
     x = np.array([1 / 3, 1.0, 1e30], np.float32)
-    report = nb.inspect(save(nodes, {"x": [3]}, ["y"]), {"x": x})
+    report = nb.inspect(written("both.onnx", steps, {}, {"x": [3]}), {"x": x})
     assert report.verdict == "pass"
     assert [one.worst.dtype for one in report.judgements] == ["bfloat16", "float32"]
-    given = save([node("Cast", ["x"], ["y"], to=TensorProto.BFLOAT16)], {"x": [3]}, ["y"], y=TensorProto.BFLOAT16)
+    given = written("short.onnx", steps[:1], {}, {"x": [3]}, "short", short=TensorProto.BFLOAT16)
     assert nb.inspect(given, {"x": x}).outputs[0].dtype == "bfloat16"
 
 
-def test_random_nodes_are_pinned_and_their_share_is_reported(save, node):
-    nodes = [
-        node("RandomNormalLike", ["x"], ["r"], name="/noise"),
-        node("Mul", ["r", "third"], ["q"], name="/mul"),
-        node("Add", ["x", "q"], ["y"], name="/add"),
-    ]
-    path = save(nodes, {"x": [1, 2000]}, ["y"], {"third": np.float32(1 / 3)})
+def test_random_nodes_are_pinned_and_their_share_is_reported(written):
+    steps = [("RandomNormalLike", "x", "r"), ("Mul", "r third", "q"), ("Add", "x q", "y")]
+    path = written("drawn.onnx", steps, {"third": np.float32(1 / 3)}, {"x": [1, 2000]})
     report = nb.inspect(path, {"x": np.random.default_rng(1).standard_normal((1, 2000)).astype(np.float32)})
     assert report.findings == ()
     assert report.outputs[0].again

@@ -195,31 +195,21 @@ NO_NAME = r"is no name of a voice; use letters, digits and _, or the path of a \
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("given", "told"),  # a name, or what is in a file and the end of its name
     [
         ("seeded:1:nan+seeded:2:1", SHARES),
         ("seeded+am_adam:much", r"'am_adam:much' is no part of a blend; write it as name:share"),
         ("seeded+", NO_NAME),
         ("no/absent.pt", r"There is no file .*absent\.pt; check the path"),
+        ((torch.zeros(510, 256), ".pt"), rf"{FORM}not torch\.float32 \(510, 256\){NOT_ONE}"),
+        (({"voice": torch.zeros(SHAPE)}, ".pt"), f"{FORM}not dict{NOT_ONE}"),
+        (({"style": torch.zeros(SHAPE)}, ".safetensors"), f"{FORM}not NoneType{NOT_ONE}"),
+        ((NOT_FINITE, ".pt"), r"voice\.pt holds NaN or infinity; it is damaged, copy it again"),
     ],
 )
-def test_what_is_no_voice_is_refused(narrow, name, told):
+def test_what_is_no_voice_and_no_whole_file_of_one_is_refused(narrow, voice_file, given, told):
     with pytest.raises(InputError, match=told):
-        load_voice(narrow, name)
-
-
-@pytest.mark.parametrize(
-    ("content", "suffix", "told"),
-    [
-        (torch.zeros(510, 256), ".pt", rf"{FORM}not torch\.float32 \(510, 256\){NOT_ONE}"),
-        ({"voice": torch.zeros(SHAPE)}, ".pt", f"{FORM}not dict{NOT_ONE}"),
-        ({"style": torch.zeros(SHAPE)}, ".safetensors", f"{FORM}not NoneType{NOT_ONE}"),
-        (NOT_FINITE, ".pt", r"voice\.pt holds NaN or infinity; it is damaged, copy it again"),
-    ],
-)
-def test_files_of_another_form_or_not_finite_are_refused(narrow, voice_file, content, suffix, told):
-    with pytest.raises(InputError, match=told):
-        load_voice(narrow, voice_file(content, suffix))
+        load_voice(narrow, given if isinstance(given, str) else voice_file(*given))
 
 
 def test_style_is_the_row_for_the_number_of_phonemes(table):

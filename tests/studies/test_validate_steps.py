@@ -118,13 +118,7 @@ def test_it_is_removed_after_an_error():
     assert torch.equal(layer.bias, before)
 
 
-@pytest.mark.parametrize(
-    ("fault", "match"),
-    [
-        (module.planted(nn.Conv1d(2, 3, 1), "nothing", 0), "no parameter"),
-        (module.planted(nn.Conv1d(2, 3, 1), "bias", 3), "no channel 3"),
-    ],
-)
-def test_what_a_module_does_not_have_is_refused(fault, match):
+@pytest.mark.parametrize(("name", "channel", "match"), [("nothing", 0, "no parameter"), ("bias", 3, "no channel 3")])
+def test_what_a_module_does_not_have_is_refused(name, channel, match):
     with pytest.raises(InputError, match=match):
-        fault.__enter__()
+        module.planted(nn.Conv1d(2, 3, 1), name, channel).__enter__()

@@ -80,22 +80,20 @@ def test_durations_are_fitted_into_the_room(lasting, total):
     assert ((fit > 0) == (np.array(lasting) > 0)).all()
 
 
-class _Spoilt(torch.nn.Module):
-    """One of the two programs, of which the inputs or the outputs are changed."""
-
-    def __init__(self, module, before=lambda *given: given, after=lambda found: found):
-        super().__init__()
-        self.module, self.before, self.after = module, before, after
-
-
-class _Audio(_Spoilt):
+class _Flat(TinySynthesizer):
     def forward(self, tokens, text_mask, indices, d, voice):
-        return self.after(self.module(tokens, text_mask, indices, d, voice))
+        return super().forward(tokens, text_mask, indices, d, voice).reshape(1, -1)
 
 
-class _Durations(_Spoilt):
+class _Durations(TinyPredictor):
+    """The predictor, of which the inputs or the durations are changed."""
+
+    def __init__(self, before=lambda *given: given, after=lambda found: found):
+        super().__init__()
+        self.before, self.after = before, after
+
     def forward(self, tokens, text_mask, voice, speed):
-        lasting, d = self.module(*self.before(tokens, text_mask, voice, speed))
+        lasting, d = super().forward(*self.before(tokens, text_mask, voice, speed))
         return self.after(lasting), d
 
 
@@ -104,17 +102,14 @@ def _in_place_of(path, module):
 
 
 def _lasts(**spoilt):
-    return _in_place_of(PREDICTOR, _Durations(TinyPredictor(), **spoilt))
+    return _in_place_of(PREDICTOR, _Durations(**spoilt))
 
 
 # what every client's audio may have wrong is tested with others
 BROKEN = {
     "no pte": (lambda f: (f / SYNTHESIZER).write_bytes(b"no program"), "program unreadable"),
     "programs swapped": (lambda f: (f / PREDICTOR).write_bytes((f / SYNTHESIZER).read_bytes()), "schema form"),
-    "two axes": (
-        _in_place_of(SYNTHESIZER, _Audio(TinySynthesizer(), after=lambda y: y.reshape(1, -1))),
-        "output shape",
-    ),
+    "two axes": (_in_place_of(SYNTHESIZER, _Flat()), "output shape"),
     "mask reversed": (_lasts(before=lambda ids, mask, *rest: (ids, mask.logical_not(), *rest)), "mask reversed"),
     "padding lasts": (_lasts(before=lambda ids, mask, *rest: (ids, mask | (ids == ids), *rest)), "padding lasts"),
     "int32 durations": (_lasts(after=lambda lasting: lasting.to(torch.int32)), "output dtype"),
