@@ -185,7 +185,7 @@ def _sums(call: OnnxCall, inputs: list[Value], exact: list[Value]) -> np.ndarray
         return np.abs(exact[0]) * (np.size(inputs[0]) / np.maximum(np.size(exact[0]), 1))
     inputs = [widened(one) for one in inputs]
     if kind in PRODUCTS or kind in SUMS:
-        return np.abs(computed(call, [np.abs(x) if _is_float(x) else x for x in inputs], np.float32)[0])
+        return np.abs(computed(call, [np.abs(x) if _is_float(x) else x for x in inputs])[0])
     if kind in NORMS:
         return np.square(inputs[0]).sum(axis=tuple(range(1 if inputs[0].ndim < 3 else 2, inputs[0].ndim)) or None)
     if kind in EXPONENTIALS:
