@@ -17,7 +17,7 @@ from kokoro_nb.inspection.compared_constants import (
     other_number,
 )
 from kokoro_nb.inspection.compared_program import ComparedNode
-from kokoro_nb.inspection.compared_values import ValueSketch, by_channel, factor_of, nearest, scaled
+from kokoro_nb.inspection.compared_values import ValueSketch, channel_fit, factor_of, nearest, scaled
 from kokoro_nb.inspection.judged_run import InspectionFinding
 from kokoro_nb.inspection.paired_values import APART, CLOSE, EXACT, OTHER, REGROUPED, REPLACED, SAME, PairedValues
 from kokoro_nb.inspection.value_types import Value
@@ -58,8 +58,9 @@ class PairedPrograms(PairedValues):
         if self.reference.held:
             note += f" It lacks the inputs {listed(self.reference.held)}, which the reference has as given."
         every = self._changed(self.candidate.nodes)
-        changed = [f"{one}, of which {how}" for one, _, how, part in every if part > REPLACED][:FEW]
-        return f"{note} What is not that of its counterpart: {'; '.join(changed)}." if changed else note
+        changed = islice((f"{one}, of which {how}" for one, _, how, part in every if part > REPLACED), FEW)
+        words = "; ".join(changed)
+        return f"{note} What is not that of its counterpart: {words}." if words else note
 
     @property
     def finding(self) -> InspectionFinding | None:
@@ -104,10 +105,13 @@ class PairedPrograms(PairedValues):
                 continue
             least = SAME if part > REPLACED else OTHER  # which rounding of constants explains
             same, apart = self.differs(node.reads, other.reads), self.differs(node.outputs, other.outputs)
-            like = [one for one in self.reference.nodes if one.operator == node.operator]
-            moved = any(len(one.held) == len(node.held) and not [*differing(one, node)] for one in like)
-            if same <= SAME and apart > least and (shown or not moved):
+            if same <= SAME and apart > least and (shown or not self._is_moved(node)):
                 yield node
+
+    def _is_moved(self, node: ComparedNode) -> bool:
+        """Return whether the reference has the operator with the same constants elsewhere."""
+        like = [one for one in self.reference.nodes if one.operator == node.operator]
+        return any(len(one.held) == len(node.held) and not [*differing(one, node)] for one in like)
 
     def _changed(self, nodes: Sequence[ComparedNode]) -> Iterator[tuple[ComparedNode, ComparedNode, str, float]]:
         """Yield those with other constants or attributes than all that reads the same there, the nearest, and which.
@@ -346,7 +350,7 @@ class PairedPrograms(PairedValues):
         near = [one for one in near if self.known[one.outputs[0]].size == size]
         values = self.values_of(self.reference, {one.outputs[0] for one in near})
         (given,) = self.values_of(self.candidate, node.outputs[:1]).values() if near else (np.zeros(0),)
-        fits = [(one, by_channel(given, values[one.outputs[0]])) for one in near]
+        fits = [(one, channel_fit(given, values[one.outputs[0]])) for one in near]
         found = [(float(np.abs(fit[0] - 1).max()), one, *fit) for one, fit in fits if fit is not None]
         for far, one, factors, added in sorted(found, key=lambda each: each[0])[:1]:
             times = "" if far <= CLOSE else f" times a number ({number(factors.min())} to {number(factors.max())})"

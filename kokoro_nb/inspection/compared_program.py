@@ -125,7 +125,7 @@ class ComparedProgram:
 
 
 def lacking(names: Collection[str], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of the given inputs that a program lacks whose inputs are others of them, and no more."""
+    """Return the given inputs that a program lacks, if all of its own are among the given ones; else none."""
     return {name: one for name, one in given.items() if name not in names} if {*names} < {*given} else {}
 
 

@@ -171,7 +171,7 @@ def factor_of(value: ValueSketch, right: ValueSketch, limit: float = 1e-3) -> fl
     return factor if near else None
 
 
-def by_channel(value: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+def channel_fit(value: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     """Return what each channel (axis 1) of `right` is multiplied by, and what is added, to give the value.
 
     None where that does not give it, or a channel has one element in each item of the batch.

@@ -18,6 +18,7 @@ from kokoro_nb.inspection.onnx_model import OnnxNode, freeing, last_readers, nod
 from kokoro_nb.inspection.rounding_limits import PRODUCTS, SUMS
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, computed, widened
 from kokoro_nb.inspection.value_types import Arrays, NodeIdentity, Tell, Value, Values
+from kokoro_nb.locate.local_error import peak_of
 from kokoro_nb.traces.statistics import blockwise
 
 LARGEST = 65504.0
@@ -105,10 +106,9 @@ class HalfPrecisionWatch:
             if name:
                 self.half[name], self.noise[name] = value, relative_noise(value, right)
         if _is_float(exact[0]):
-            size = np.abs(exact[0])
-            room = _bits(size)
+            room = _bits(exact[0])
             inside = _bits(_sums(call, given, exact)) if call.node.op_type in SUMMING else room
-            loud = bool((np.isfinite(size) & (np.abs(halved[0]) > LARGEST)).any())
+            loud = bool((np.isfinite(exact[0]) & (np.abs(halved[0]) > LARGEST)).any())
             own = float("nan") if loud else self.noise[node.proto.output[0]]
             self.found.append(HalfPrecisionNode(node.index, node.key, node.operator, room, inside, own, before))
 
@@ -169,13 +169,10 @@ def _rounded(wide: np.ndarray) -> np.ndarray:
     return rounded
 
 
-def _bits(size: np.ndarray) -> float:
+def _bits(values: np.ndarray) -> float:
     """Return the bits between the largest finite one of these sizes and 65504; infinite if all are 0."""
-    peak = float(np.max(size, initial=0.0))
-    if not np.isfinite(peak):
-        peak = float(np.max(size[np.isfinite(size)], initial=0.0))
     with np.errstate(divide="ignore"):
-        return float(np.log2(LARGEST) - np.log2(peak))
+        return float(np.log2(LARGEST) - np.log2(peak_of(values)))
 
 
 def _sums(call: OnnxCall, inputs: list[Value], exact: list[Value]) -> np.ndarray:

@@ -143,7 +143,8 @@ def history(program: Runnable, inputs: Arrays, reference: Runnable | None = None
         later, (_, *right) = [program.run(arrays) for _ in range(2)], [reference.run(arrays) for _ in range(3)]
         further = {name: one + 1 if one.dtype.kind in "iu" else one for name, one in arrays.items()}
         with suppress(Exception):  # each has its own; there may be no such index
-            right, later = [*right, reference.run(further)], [*later, program.run(further)]
+            if any(one.dtype.kind in "iu" for one in arrays.values()):
+                right, later = [*right, reference.run(further)], [*later, program.run(further)]
         return History({}, first, tuple(later), tuple(right))
     for before, number in BEFORE.items():
         if number is not None:

@@ -156,7 +156,7 @@ def apart(right: np.ndarray, *others: Any) -> np.ndarray:
     found = np.zeros(right.shape)
     for other in (np.asarray(one, np.float64) for one in others):
         if other.shape == right.shape:
-            found = np.maximum(found, blockwise(_difference, other, right))
+            np.maximum(found, blockwise(_difference, other, right), out=found)
     return found
 
 
