@@ -72,14 +72,14 @@ def legend_above(axes: "Axes", handles: "Sequence[Artist]") -> None:
 
 
 def compact(value: float) -> str:
-    """Return `value` to two digits, short enough for a label.
+    """Return `value` to two digits, or to its integer from 100 on, short enough for a label.
 
-    >>> compact(1.25e-07), compact(-250000.0), compact(0.032), compact(float("-inf")), compact(float("nan"))
-    ('1.2e−7', '−2.5e5', '0.032', '−∞', 'NaN')
+    >>> compact(1.25e-07), compact(-250000.0), compact(120), compact(float("-inf")), compact(float("nan"))
+    ('1.2e−7', '−2.5e5', '120', '−∞', 'NaN')
     """
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "∞" if value > 0 else "−∞"
-    text = re.sub(r"e([+-])0?", r"e\1", f"{value:.2g}")
+    text = re.sub(r"e([+-])0?", r"e\1", f"{value:.0f}" if 100 <= abs(value) < 9999.5 else f"{value:.2g}")
     return text.replace("e+", "e").replace("-", "−")
 
 
