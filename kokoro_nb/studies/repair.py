@@ -101,7 +101,7 @@ def _complex(outputs: Outputs) -> Outputs:
     return {"real": magnitude * np.cos(phase), "imaginary": magnitude * np.sin(phase)}
 
 
-WORKS, FELL, SHAPE = "works", "fell", "another shape"
+WORKS, FAILED, SHAPE = "works", "no output", "another shape"
 NONFINITE, UNSTEADY, UNFAITHFUL = "non-finite", "not repeatable", "unfaithful"
 
 
@@ -112,7 +112,7 @@ class StageOutcome:
     Attributes
     ----------
     kind : str
-        ``works``, or the first that is wrong: ``fell``, ``another shape``, ``non-finite``, ``not repeatable``,
+        ``works``, or the first that is wrong: ``no output``, ``another shape``, ``non-finite``, ``not repeatable``,
         ``unfaithful``.
     how : str
         The same with its figure or its error, as the end of a sentence; empty if it works.
@@ -213,7 +213,7 @@ class PatchBench:
 def judged(stage: TrialStage, taken: Climb, limit: float) -> StageOutcome:
     """Say what became of a stage."""
     if taken.failure is not None:
-        return StageOutcome(stage.name, FELL, f"failed {str(taken.failure).partition(' failed ')[2]}")
+        return StageOutcome(stage.name, FAILED, f"failed {str(taken.failure).partition(' failed ')[2]}")
     if taken.outputs is None:  # built for another machine: that it was built is all that can be checked
         return StageOutcome(stage.name, WORKS)
     shapes = {name: array.shape for name, array in taken.outputs.items()}

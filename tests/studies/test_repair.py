@@ -17,7 +17,7 @@ from kokoro_nb.studies import repair as module
 from kokoro_nb.studies.repair import PatchBench, PatchRepair, PatchTrial, StageOutcome, judged, repair, search
 from kokoro_nb.studies.validate_steps import planted
 
-WORKS, FELL, SHAPE = module.WORKS, module.FELL, module.SHAPE
+WORKS, FAILED, SHAPE = module.WORKS, module.FAILED, module.SHAPE
 NONFINITE, UNSTEADY, UNFAITHFUL = module.NONFINITE, module.UNSTEADY, module.UNFAITHFUL
 EXPECTED = np.array([1.0, -2.0, 0.5])
 
@@ -40,7 +40,7 @@ def _climb(output, drift=0.0):
         (_climb(EXPECTED, drift=0.25), UNSTEADY, "a later call differs by 0.25"),
         (_climb(EXPECTED, drift=float("nan")), UNSTEADY, "a later call differs by nan"),
         (_climb([1.0, -2.0]), SHAPE, "gives {'output': (2,)}"),
-        (Climb("x", Failure("x", "lowered", "E", "no such thing")), FELL, "failed when lowered: E: no such thing"),
+        (Climb("x", Failure("x", "lowered", "E", "no such thing")), FAILED, "failed when lowered: E: no such thing"),
         (Climb("x", unexecuted="made for a phone."), WORKS, ""),
     ],
 )
@@ -122,7 +122,7 @@ class Oracle:
 
     def __call__(self, names, confirm):
         self.asked.append((names, confirm))
-        kinds = {"part": WORKS if self.part(set(names)) else FELL}
+        kinds = {"part": WORKS if self.part(set(names)) else FAILED}
         if confirm and kinds["part"] == WORKS:
             kinds["whole"] = WORKS if self.whole(set(names)) else UNFAITHFUL
         outcomes = tuple(StageOutcome(s, k, "" if k == WORKS else f"{k}!") for s, k in kinds.items())
@@ -136,7 +136,7 @@ def test_the_needed_are_found_and_each_is_proven():
     assert found.proven
     assert found.verdict == "pass"
     assert [trial.patches for trial in found.left_out] == [("floor_phase",), ("explicit_noise",)]
-    assert [row["outcome"] for row in found.proof()] == [FELL, FELL]
+    assert [row["outcome"] for row in found.proof()] == [FAILED, FAILED]
     assert found.found.outcomes[-1].stage == "whole"
     assert len(oracle.asked) == len(set(oracle.asked))
     assert sum(confirm for _, confirm in oracle.asked) == 1, "the largest stages are left for few sets"
@@ -155,7 +155,7 @@ def test_what_fails_only_on_the_whole_is_searched_there():
     oracle = Oracle(lambda names: "custom_stft" in names, lambda names: "two_pass_norm" in names)
     found = search("tvm", oracle)
     assert found.minimal == ("custom_stft", "two_pass_norm")
-    assert [trial.kind for trial in found.left_out] == [FELL, UNFAITHFUL]
+    assert [trial.kind for trial in found.left_out] == [FAILED, UNFAITHFUL]
     assert found.left_out[1].how == "whole: unfaithful!"
     assert found.proven
 
@@ -164,8 +164,8 @@ def test_a_patch_that_spoils_the_full_set_is_named():
     oracle = Oracle(lambda names: "custom_stft" in names and "two_pass_norm" not in names)
     found = search("x", oracle)
     assert found.minimal == ("custom_stft",)
-    assert found.start.how == "part: fell!"
-    assert found.as_dict()["all of them"] == "part: fell!"
+    assert found.start.how == "part: no output!"
+    assert found.as_dict()["all of them"] == "part: no output!"
 
 
 def test_where_no_set_works_nothing_is_claimed():
