@@ -156,6 +156,7 @@ def session_of(model: Any, optimised: bool = False, threads: int = 1, written: s
         options.log_severity_level = 4
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
+        options.enable_cpu_mem_arena = False  # an arena grows by powers of two, and gives nothing back
         options.optimized_model_filepath = written
         levels = onnxruntime.GraphOptimizationLevel
         options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimised else levels.ORT_DISABLE_ALL
