@@ -16,7 +16,7 @@ from kokoro_nb.inspection.compared_constants import (
     misquantised_weights,
     other_number,
 )
-from kokoro_nb.inspection.compared_program import ComparedNode
+from kokoro_nb.inspection.compared_program import ComparedNode, trained
 from kokoro_nb.inspection.compared_values import ValueSketch, channel_fit, factor_of, nearest, scaled
 from kokoro_nb.inspection.judged_run import InspectionFinding
 from kokoro_nb.inspection.paired_values import APART, CLOSE, EXACT, OTHER, REGROUPED, REPLACED, SAME, PairedValues
@@ -70,6 +70,7 @@ class PairedPrograms(PairedValues):
         """
         for drawn in (one for one in self.candidate.nodes if one.key == self.candidate.drawing):
             words = f"{drawn} draws at random, and nothing in {self.reference.label} does"
+            words += ": the file was exported in training mode" if "dropout" in drawn.kind else ""
             return _found(drawn, "operator lowered as another", f"{words}.")
         begun = [*islice(self.parting(), 1), *islice(self._replaced(), 1)]
         node = next(iter(sorted(begun, key=lambda one: one.index)), None)
@@ -181,6 +182,8 @@ class PairedPrograms(PairedValues):
         twin = next((one for one in others[:1] if one.operator == node.operator), None)
         other = twin or next((one for one in others if self.is_missing(one)), None)
         found = self._elsewhere(node, other, others) if twin is None else self._unlike_twin(node, twin)
+        if node.trains:
+            found = (_found(node, "operator lowered as another", words) for words in trained([str(node)]))
         proof = ["Both were computed in float64, where the inputs of the node agree."]
         if other is not None:
             words = "Its counterpart there is" if twin else "The operator of the reference with the same input is"

@@ -10,7 +10,7 @@ import numpy as np
 
 from kokoro_nb.backends.signature import TensorSpec, array_of, checked
 from kokoro_nb.errors import one_line
-from kokoro_nb.inspection.compared_program import ComparedProgram
+from kokoro_nb.inspection.compared_program import ComparedProgram, trained
 from kokoro_nb.inspection.input_maker import MadeInputs, varied
 from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.judged_run import Blame, JudgedRun, OperatorAlone, node_findings
@@ -192,8 +192,8 @@ class CapturedProgram(Meaning, Protocol):
 
     def report(self, made: MadeInputs, seen: CapturedRun, tell: Tell = str) -> InspectionReport:
         """Return the report of a run."""
-        facts, again = self.facts, seen.run.again
-        if again is not None and not again:
+        facts, again, program = self.facts, seen.run.again, self.compared()
+        if again is not None and not again and not program.drawing:
             again = self.run(seen.inputs).outputs
         same = {name: again[name].tobytes() == value.tobytes() for name, value in seen.outputs.items()} if again else {}
         outputs = tuple(
@@ -201,7 +201,8 @@ class CapturedProgram(Meaning, Protocol):
             for name, value in seen.outputs.items()
         )
         findings, notes = node_findings(seen)
-        nodes = self.compared().nodes
+        nodes = program.nodes
+        notes = (*trained(str(one) for one in nodes if one.trains), *notes)
         loud, noted = imprecise(nodes, seen.judgements, outputs, bool(findings))
         said = (*facts.notes, *unread_inputs(seen.inputs, nodes), *filter(None, [seen.stopped]), *notes, *noted)
         found, count = (*findings, *unstable(outputs), *loud), len(seen.nodes)
@@ -220,8 +221,11 @@ def _inherited(program: CapturedProgram, inputs: Arrays, run: ProgramRun) -> tup
         if name in run.captured:
             far[name] = distances([(run.captured[name], right)])
 
+    compared = program.compared()
+    if compared.drawing:
+        return far, true, f"{compared.drawing} draws at random, so that two runs are not compared."
     try:
-        program.compared().compute(inputs, observe)
+        compared.compute(inputs, observe)
     except Exception as error:  # another's file on a third party's operators
         return far, true, f"From the start it could not be computed in float64: {one_line(error)}."
     return far, true, ""

@@ -1,7 +1,7 @@
 """A program of any format as a comparison sees it: its nodes, what they read and give, and every value in float64."""
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -57,6 +57,12 @@ class ComparedNode(NodeIdentity):
     def held(self) -> list[tuple[str, np.ndarray]]:
         """Its constants alone."""
         return [one for one in self.constants if one is not None]
+
+    @property
+    def trains(self) -> bool:
+        """Whether it is a batch norm by the statistics of the batch."""
+        named = "native_batch_norm_legit_functional.default[0]"
+        return self.operator.endswith(named) or bool(self.attributes.get("training_mode"))
 
     @cached_property
     def kind(self) -> str:
@@ -122,6 +128,12 @@ class ComparedProgram:
     def rounds(self) -> bool:
         """Whether a node of it rounds to integers of a few bits."""
         return any(one.rounds for one in self.nodes)
+
+
+def trained(names: Iterable[str]) -> Iterator[str]:
+    """Say of each of these nodes that it is a batch norm in training mode."""
+    words = "normalises by the statistics of the batch: the file was exported in training mode"
+    return (f"{one} {words}." for one in names)
 
 
 def lacking(names: Collection[str], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -210,7 +222,7 @@ def of_exported(exported: Exported, label: str, keys: Mapping[str, str] | None =
     """Return a PyTorch program for a comparison; a node's key is its operator's name, or what `keys` has for that."""
     specification = exported.specification
     operators = specification.operators
-    drawing = next((one.name for one in operators if "rand" in one.op or "dropout" in one.op), "")
+    drawing = next(((keys or {}).get(one.name, one.name) for one in operators if one.draws), "")
 
     def compute(inputs: Mapping[str, np.ndarray], observe: Observe) -> None:
         specification.run(inputs, lambda name, result: observe(name, result.numpy()), double=True)

@@ -16,7 +16,7 @@ from kokoro_nb.cache_keys import rival_runtimes
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection import whole_file
 from kokoro_nb.inspection.against_file import WORDS, PairedPrograms
-from kokoro_nb.inspection.compared_program import ComparedProgram, by_name, lacking, of_exported, of_onnx
+from kokoro_nb.inspection.compared_program import ComparedProgram, by_name, lacking, of_exported, of_onnx, trained
 from kokoro_nb.inspection.file_run import FileRun, examined
 from kokoro_nb.inspection.float16_foresight import float16_foresight, foreseen
 from kokoro_nb.inspection.formats import FORMATS, read_program
@@ -109,9 +109,11 @@ def _bodies(nodes: Sequence[OnnxNode]) -> tuple[str, ...]:
 
 
 def _drawing(nodes: Sequence[OnnxNode]) -> tuple[str, ...]:
-    """Return in a sentence which nodes draw at random."""
+    """Return in a sentence which nodes draw at random, and which are in training mode."""
     drawing = [node.key for node in nodes if node.is_random]
-    return (f"{len(drawing)} nodes draw at random: {', '.join(drawing[:5])}.",) if drawing else ()
+    said = (f"{len(drawing)} nodes draw at random: {', '.join(drawing[:5])}.",) if drawing else ()
+    modes = {str(node): {one.name: one.i for one in node.proto.attribute} for node in nodes}
+    return (*said, *trained(one for one, attributes in modes.items() if attributes.get("training_mode")))
 
 
 def _unlike(nodes: Mapping[OnnxNode, str]) -> tuple[str, ...]:

@@ -21,7 +21,6 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.locate.culprit import Mechanism, unseen_at, with_known_defect
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.investigation import Subject
-from kokoro_nb.locate.module_diagnosis import RANDOM
 from kokoro_nb.locate.remedies import Plan, Remedy, plans, tried, with_needed_patches, with_noise_as_input, with_setting
 from kokoro_nb.locate.tensor_forms import FORMS, forms_of, in_other_form
 from kokoro_nb.traces.trace import Operator
@@ -201,7 +200,7 @@ def failed_diagnosis(failure: Failure, subject: Subject | None = None, remedies:
     why = f"the export failed at '{failure.rung}', so that nothing could be measured"
     operator = None if subject is None else refused_operator(subject, failure)
     cures: tuple[Remedy, ...] = ()
-    if remedies and subject is not None and operator is not None and operator.kind in RANDOM:
+    if remedies and subject is not None and operator is not None and operator.draws:
         cures = (with_noise_as_input(subject.runtime, subject.candidate, subject.inputs, None),)
     elif remedies and subject is not None:
         cures = tried(subject, _plans(subject, operator, failure))
@@ -222,6 +221,6 @@ def failed_diagnosis(failure: Failure, subject: Subject | None = None, remedies:
 
 def _mechanism(operator: Operator, failure: Failure) -> Mechanism:
     text = (failure.cause or f"{failure.error}: {failure.message}").splitlines()[0]
-    if operator.kind in RANDOM:
+    if operator.draws:
         return Mechanism("baked-in random numbers", "numbers are drawn inside the program", (text,))
     return Mechanism("not supported", f"{operator.kind} as it is called here is not supported", (text,))

@@ -20,6 +20,9 @@ squeeze t transpose unbind unflatten unsqueeze view
 VIEWS = frozenset(_VIEWS.split())
 
 
+RANDOM = ("rand", "normal", "bernoulli", "multinomial", "uniform", "exponential")
+
+
 @dataclass(frozen=True)
 class Operator:
     """One operator of an exported program.
@@ -53,6 +56,11 @@ class Operator:
     def kind(self) -> str:
         """The operator without namespace and overload: ``mean``."""
         return self.op.split(".")[1] if "." in self.op else self.op
+
+    @property
+    def draws(self) -> bool:
+        """Whether it draws random numbers."""
+        return "dropout" in self.kind or self.kind.startswith(RANDOM)
 
 
 def with_readers(operators: Iterable[Operator], names: Collection[str]) -> set[str]:

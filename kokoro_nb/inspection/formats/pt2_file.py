@@ -75,7 +75,7 @@ class Pt2File(CapturedProgram):
         """What is known before it is run."""
         specification = self.exported.specification
         keys = {one.name: specification.node_name(one.name) for one in self.operators}
-        drawing = [one.name for one in self.operators if "rand" in one.op or "bernoulli" in one.op]
+        drawing = [one.name for one in self.operators if one.draws]
         about = self.path, f"PyTorch {torch.__version__}", self.exported.inputs
         return ProgramFacts(*about, specification.givers, keys, dict.fromkeys(drawing, "draws at random"))
 
