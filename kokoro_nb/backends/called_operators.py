@@ -7,6 +7,7 @@ from typing import Any
 from kokoro_nb.torch_private import schema
 
 OWN = ("aten", "prim")  # namespaces that libtorch brings along, without a line of Python
+CHOOSING = ("aten.argmax.", "aten.argmin.", "aten.max.dim", "aten.min.dim", "aten.topk.", "aten.sort.default")
 
 
 def calls(program: Any) -> Iterator[tuple[str, Any]]:
@@ -71,6 +72,24 @@ def laid_out(tensor: Any, strides: tuple[int, ...]) -> Any:
     if not known or len(strides) != tensor.ndim or tensor.stride() == strides or not tensor.numel():
         return tensor
     return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype).copy_(tensor)
+
+
+def chosen(operator: Any, values: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call an operator of `CHOOSING` on float64; its places are those of float32, of equals the first.
+
+    Equal numbers that are computed twice differ in the last bits of float64, which say nothing of what is right.
+    PyTorch leaves open which of equals `topk` and `sort` take first.
+    """
+    name, near = str(operator), values.float()
+    if "arg" in name:
+        return operator(near, *args, **kwargs)
+    same = _first_of_equals if "topk" in name else operator
+    return operator(values, *args, **kwargs)[0], same(near, *args, **kwargs)[1]
+
+
+def _first_of_equals(values: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Any, Any]:
+    found, places = values.sort(dim=dim, descending=largest, stable=True)
+    return found.narrow(dim, 0, k), places.narrow(dim, 0, k)
 
 
 @contextmanager

@@ -12,13 +12,22 @@ import numpy as np
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.onnx_model import OnnxNode, brief, put, typed_inputs
-from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, bodies_of, call_on, captured_names, computed
+from kokoro_nb.inspection.semantics.onnx_call import (
+    NotDefined,
+    OnnxCall,
+    bodies_of,
+    call_on,
+    captured_names,
+    computed,
+    widened,
+)
 from kokoro_nb.inspection.value_types import Value, Values, refusing
 
 LARGEST = 2 * 2**30 - 1  # bytes of a protocol buffer
 HEAVIEST = 4 * 2**30  # bytes of weights beside it
 SMALL = 2**20  # bytes of a weight that is kept as an array, too
 NEWEST_IR = 13  # that the runtime reads
+CHOOSING = ("ArgMax", "ArgMin", "TopK")
 OTHERS = {
     b"PK\x03\x04": "a zip archive (.pt2, .mlpackage, .npz or .pt)",
     b"\x89HDF": "an HDF5 file",
@@ -98,7 +107,10 @@ class OnnxFile:
         outer = {name: values[name] if name in values else change(self.constants[name]) for name in node.reads}
         call, given = self.call(node, outer)
         try:
-            return call, given, computed(call, given)
+            results = computed(call, given)
+            if node.proto.op_type in CHOOSING:  # of equals, of which float64 has the last bits by chance, the first
+                results[-1:] = computed(call, [widened(value, np.float32) for value in given])[-1:]
+            return call, given, results
         except NotDefined:
             return None
 

@@ -56,6 +56,14 @@ def gated(x, weight, *_):
     return torch.nn.functional.glu(x, 1) @ weight
 
 
+def ranked(x, weight, *_):
+    return torch.cat([x @ weight, x @ weight], -1).topk(2)[1]
+
+
+def taken(x, weight, *_):
+    return torch.cat([x @ weight, x @ weight], -1).argmax(-1)
+
+
 APART = (("Reshape", "x apart", "h"), ("Transpose", "h", "t"), ("Tanh", "t", "u"), ("Transpose", "u", "v"))
 SPLIT = (("Split", "x", "a b"), ("Neg", "b", "n"))
 LAST = ("Mul", "c first", "m"), ("MatMul", "m w", "y")
@@ -63,6 +71,8 @@ HALVES = ("Split", "x", "a b", {"axis": 1, "num_outputs": 2})
 
 MASK = ("Where", "mask t low", "m"), ("Softmax", "m", "y")
 SUMS, RAISES = ("CumSum", "x axis", "c"), ("Sigmoid", "x", "g")
+TWICE = ("Mul", "x three", "t"), ("MatMul", "t w", "a"), ("Div", "a three", "b"), ("MatMul", "x w", "c")
+TIED = *TWICE, ("Concat", "b c", "s")  # equals up to the last bit of float64
 RIGHT = {
     heads: (*APART, ("Reshape", "v joined", "j"), ("MatMul", "j w", "y")),
     turned: (*SPLIT, ("Concat", "n a", "c"), *LAST),
@@ -74,6 +84,8 @@ RIGHT = {
     raised: (RAISES, ("Add", "g one", "p"), ("Mul", "p x", "y")),
     masked: (("Tanh", "x", "t"), *MASK),
     normed: (("Conv", "x folded shift", "y", {"pads": [1, 1]}),),
+    ranked: (*TIED, ("TopK", "s two", "v y")),
+    taken: (*TIED, ("ArgMax", "s", "y", {"axis": 2, "keepdims": 0})),
     gated: (HALVES, ("Sigmoid", "b", "g"), ("Mul", "a g", "m"), ("MatMul", "m w", "y")),
 }
 WRONG = {
@@ -132,6 +144,13 @@ WRONG = {
         "Conv y",
         "its pads are [2, 0] in place of [1, 1] of :pad",
     ),
+    "ranked": (ranked, (*TIED, ("TopK", "s two", "v y", {"largest": 0})), "TopK v y", "not that of :topk"),
+    "taken": (
+        taken,
+        (*TIED, ("ArgMax", "s", "y", {"axis": 2, "keepdims": 0, "select_last_index": 1})),
+        "ArgMax y",
+        "not that of :argmax",
+    ),
     "gated": (
         gated,
         (HALVES, ("Sigmoid", "a", "g"), ("Mul", "b g", "m"), ("MatMul", "m w", "y")),
@@ -147,17 +166,17 @@ def test_what_a_file_does_otherwise_than_its_module_is_named_with_the_reason(wri
     kernel = np.repeat(weight[:6, :6, None], 3, 2)
     constants = {"w": weight, "first": weight[0], "k": kernel, "bias": weight[0, :6], **SHAPES}
     constants |= {"right": np.roll(SHAPES["left"], 3), "axis": np.array(1)}
-    numbers = {"tiny": 1e-6, "small": 1e-2, "one": 1, "nothing": 0, "lowest": 1e-8, "rounded": 6e-8}
+    numbers = {"three": 3, "tiny": 1e-6, "small": 1e-2, "one": 1, "nothing": 0, "lowest": 1e-8, "rounded": 6e-8}
     constants |= {name: np.float32(one) for name, one in numbers.items()}
     for scale, offset, eps in (("folded", "shift", 1e-5), ("other", "moved", 1e-1)):
         factor = (np.abs(constants["bias"]) + eps) ** -0.5
         constants |= {scale: kernel * factor[:, None, None], offset: -constants["bias"] * factor}
-    constants |= {"last": np.array(2), "mask": np.arange(8) < 6, "low": np.float32(-3e38)}
+    constants |= {"last": np.array(2), "two": np.array([2]), "mask": np.arange(8) < 6, "low": np.float32(-3e38)}
     about = {"Transpose": {"perm": [0, 2, 1, 3]}, "Split": {"axis": 2, "num_outputs": 2}, "Concat": {"axis": 2}}
 
     def made(name, steps):
         full = [(*step[:3], step[3] if step[3:] else about.get(step[0], {})) for step in steps]
-        return written(name, full, constants, {"x": [1, 6, 8]})
+        return written(name, full, constants, {"x": [1, 6, 8]}, **({"y": 7} if function in (ranked, taken) else {}))
 
     module = Of(function, *(torch.from_numpy(constants[name].copy()) for name in ("w", "k", "bias")))
     inputs = {"x": np.random.default_rng(0).standard_normal((1, 6, 8)).astype(np.float32)}

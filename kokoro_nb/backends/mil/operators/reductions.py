@@ -25,6 +25,11 @@ def _real(x: Tensor) -> Tensor:
     return x if x.is_floating_point() else x.double()
 
 
+def _single(x: Tensor) -> Tensor:
+    """Return floats as float32, in which equals that were computed twice are equal."""
+    return x.float() if x.is_floating_point() else x
+
+
 def _log_sum_exp(x: Tensor, axes: Sequence[int], keep: bool) -> Tensor:
     largest = torch.amax(_real(x), dim=tuple(axes), keepdim=True)
     logs = torch.log(accumulation.total(torch.exp(_real(x) - largest), axes, keep=True)) + largest
@@ -46,8 +51,8 @@ REDUCTIONS: dict[str, Reduction] = {
 table({name: _over_axes(reduce) for name, reduce in REDUCTIONS.items()})
 table(  # the place of the first such element, or of the first NaN
     {
-        "reduce_argmax": lambda x, axis, keep_dims: torch.argmax(x, int(axis), bool(keep_dims)),
-        "reduce_argmin": lambda x, axis, keep_dims: torch.argmin(x, int(axis), bool(keep_dims)),
+        "reduce_argmax": lambda x, axis, keep_dims: torch.argmax(_single(x), int(axis), bool(keep_dims)),
+        "reduce_argmin": lambda x, axis, keep_dims: torch.argmin(_single(x), int(axis), bool(keep_dims)),
     }
 )
 
@@ -57,7 +62,7 @@ def argsort(x: Tensor, axis: int, ascending: bool) -> Tensor:
     """Return the places in sorted order, equal elements as they come; NaN is last both ways, as in coremltools."""
     if not ascending and x.is_floating_point():
         x, ascending = -x, True
-    return torch.argsort(x, dim=axis, descending=not ascending, stable=True)
+    return torch.argsort(_single(x), dim=axis, descending=not ascending, stable=True)
 
 
 @operator("topk")
