@@ -52,6 +52,8 @@ class OutputError:
         Where the limit comes from.
     form : str
         In what shape or dtype it differs, ``shape (3, 6, 3) in place of (3, 6)``; empty if in neither.
+    error : float
+        Largest difference where both are finite, in the output's unit; NaN where it was not measured.
     """
 
     output: str
@@ -60,6 +62,7 @@ class OutputError:
     limit: float = float("nan")
     basis: str = ""
     form: str = ""
+    error: float = float("nan")
 
     @property
     def verdict(self) -> Verdict:
@@ -78,7 +81,10 @@ class OutputError:
             return f"'{self.output}' has {self.form}"
         limit = "" if np.isnan(self.limit) else f" (allowed are {self.limit:.3g} of the peak: {self.basis})"
         form = f", and has {self.form}" if self.form else ""
-        return f"'{self.output}' is off by {self.of_peak:.3g} of its peak{limit}{form}"
+        size = (
+            f"{self.error:.3g} where only 0 is right" if np.isinf(self.of_peak) else f"{self.of_peak:.3g} of its peak"
+        )
+        return f"'{self.output}' is off by {size}{limit}{form}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain values, with units in the keys."""
@@ -116,9 +122,10 @@ def worst_output(right: Mapping[str, Any], given: Mapping[str, Any], limits: Lim
             continue
         known = np.isfinite(expected)
         lost = int((known != np.isfinite(seen)).sum())
-        error = compare(expected[known], seen[known]).of_peak if known.any() and not lost else 0.0
+        off = compare(expected[known], seen[known]) if known.any() and not lost else None
         share = 1 - lost / expected.size if lost else 1.0
-        found.append(OutputError(name, float("nan") if lost else error, share, limit.value, limit.basis))
+        error, size = (float("nan") if lost else 0.0, float("nan")) if off is None else (off.of_peak, off.max_error)
+        found.append(OutputError(name, error, share, limit.value, limit.basis, error=size))
     return sorted(found, key=_distance)[-1]
 
 
