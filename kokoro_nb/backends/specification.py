@@ -23,7 +23,7 @@ from kokoro_nb.backends.called_operators import (
     laid_out,
     user_results,
 )
-from kokoro_nb.backends.signature import BFLOAT16, array_of, as_tensor, dtype_name, sizes
+from kokoro_nb.backends.signature import array_of, as_tensor, dtype_name, sizes
 from kokoro_nb.errors import InputError
 from kokoro_nb.torch_private import schema
 from kokoro_nb.traces.trace import CONSTANT, INPUT, Given, Hook, Operator
@@ -383,7 +383,7 @@ def _call(node: Any, values: Mapping[Any, Any], double: bool, substitute: Hook =
             target = torch.ops.aten.reshape.default
         if str(target).startswith("quantized_decomposed."):  # whose operators take float32 alone
             args = [one.float() if getattr(one, "dtype", None) == torch.float64 else one for one in args]
-        if str(target).startswith(CHOOSING) and _kind(node.args[0])[1] in ("float16", BFLOAT16, "float32"):
+        if str(target).startswith(CHOOSING) and args[0].dtype == torch.float64 != node.args[0].meta["val"].dtype:
             target = partial(chosen, target)
     result = _widened(target(*args, **kwargs), double)  # a cast rounds, and what goes on from it is float64
     return result if substitute is None else substitute(node.target, args, kwargs, result)

@@ -27,6 +27,10 @@ Name = Literal[_Rounded, _Kept, _Changed, _Other, "quantisation range", "not sup
 NAMES: tuple[Name, ...] = get_args(Name)
 
 
+def _of_peak(share: float, whose: str) -> str:
+    return "any amount where only 0 is right" if np.isinf(share) else f"{share:.3g} of {whose} peak"
+
+
 @dataclass(frozen=True)
 class Mechanism:
     """What happened in an operator, as far as the evidence goes.
@@ -180,13 +184,13 @@ class Culprit:
         """What was measured of it, in words: its effect on the output, and its local and inherited error."""
         found = []
         if self.local_error is not None:
-            local = "not finite" if np.isnan(self.local_error) else f"{self.local_error:.3g} of the peak"
-            inherited = "not measured" if self.inherited_error is None else f"{self.inherited_error:.3g} of the peak"
+            local = "not finite" if np.isnan(self.local_error) else _of_peak(self.local_error, "the")
+            inherited = "not measured" if self.inherited_error is None else _of_peak(self.inherited_error, "the")
             found.append(f"local error {local}, inherited error {inherited}")
         if self.effect is not None and not self.effect <= 0:
             found.append(f"effect: {100 * self.effect:.3g} % of the output's error is gone when it alone is right")
         elif self.alone is not None:
-            alone = "not finite" if np.isnan(self.alone) else f"off by {self.alone:.3g} of its peak"
+            alone = "not finite" if np.isnan(self.alone) else f"off by {_of_peak(self.alone, 'its')}"
             found.append(f"effect: when it alone is wrong, the output is {alone}")
         return tuple(found)
 

@@ -9,7 +9,7 @@ import torch
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.locate.investigation import reference_trace
 from kokoro_nb.locate.local_error import explained_errors
-from kokoro_nb.locate.output_error import CAPPED, OutputLimit, _from_floor, output_error
+from kokoro_nb.locate.output_error import CAPPED, OutputLimit, _from_floor, output_error, worst_output
 from tests.backends.small import taking
 
 # a sine whose phase is a running sum, as a harmonic source has it
@@ -26,6 +26,11 @@ def found(reference, output, **options):
     """Return verdict and limit for this output in float32, the operators' bounds known."""
     error, limits = output_error(reference, {"output": output}, ["float32"], explained_errors(reference), **options)
     return error.verdict, limits["output"].value
+
+
+def test_an_error_where_only_0_is_right_is_said_in_its_own_unit():
+    error = worst_output({"y": np.zeros(4)}, {"y": np.array([0, 0.25, 0, -0.5])})
+    assert str(error) == "'y' is off by 0.5 where only 0 is right"
 
 
 def test_another_order_of_summation_is_allowed_and_a_wrong_gain_frequency_or_start_is_not(reference):
