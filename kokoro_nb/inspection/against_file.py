@@ -14,8 +14,8 @@ from kokoro_nb.inspection.compared_constants import (
     foreign_constants,
     largest_change,
     misquantised_weights,
+    of_halves,
     other_number,
-    rounded_to_halves,
 )
 from kokoro_nb.inspection.compared_program import ComparedNode, trained
 from kokoro_nb.inspection.compared_values import ValueSketch, channel_fit, factor_of, nearest, scaled
@@ -58,9 +58,12 @@ class PairedPrograms(PairedValues):
             note += f" It has {mine} outputs and new states, {theirs}: the last are not compared."
         if self.reference.held:
             note += f" It lacks the inputs {listed(self.reference.held)}, which the reference has as given."
-        halves = list(rounded_to_halves(self.reference, self.candidate))
-        for name, dtype in halves[:1]:
-            note += f" Constants of float32 ({len(halves)}, such as '{name}') are the reference's rounded to {dtype}."
+        halves, right = of_halves(self.candidate), of_halves(self.reference)
+        if len(halves) > len(right):
+            note += (
+                f" {len(halves)} constants of float32 hold numbers of {halves[-1][1]} alone, such as '{halves[-1][0]}'"
+            )
+            note += f"; in {self.reference.label} {len(right)} do."
         every = self._changed(self.candidate.nodes)
         changed = islice((f"{one}, of which {how}" for one, _, how, part in every if part > REPLACED), FEW)
         words = "; ".join(changed)

@@ -16,7 +16,6 @@ CHANGED = 2.0**-9  # of a constant: two roundings to float16
 UNCHANGED = 2.0**-20  # the same of float32
 WIDE = frozenset(("float32", "float64", "int32", "int64", "bool"))
 ROUNDED = 1 / 14  # of its peak: what rounding to 4 bits does to it
-FLUSHED = 2.0**-24  # the least number of float16 but 0
 LARGE = 8  # elements of a constant that is no number
 STEPS, ALIKE = 0.6, 0.7  # median of the steps off (rounding: 0.25); correlation of constants that stand for each other
 CHANNEL = 4  # elements of a channel from which it is told from others by their ratios
@@ -45,27 +44,15 @@ def same_constants(reference: ComparedProgram, candidate: ComparedProgram) -> bo
     return True
 
 
-def rounded_to_halves(reference: ComparedProgram, candidate: ComparedProgram) -> Iterator[tuple[str, str]]:
-    """Yield name and type of the constants of float32 that are the reference's rounded to 16 bits, in any order."""
+def of_halves(program: ComparedProgram) -> list[tuple[str, str]]:
+    """Return the larger constants of float32 whose numbers 16 bits hold as well, by name, with that type."""
     import torch
 
-    large = ([one for node in of.nodes for one in node.held if one[1].size >= LARGE] for of in (reference, candidate))
-    known, own = ({name: array for name, array in some if array.dtype == np.float32} for some in large)
-    measured = [(_measures(one), one) for one in known.values()]
-    for name, array in own.items():
-        tensor, measures = torch.from_numpy(np.array(array)), _measures(array)
-        for dtype, unit in ((torch.bfloat16, 2.0**-8), (torch.float16, 2.0**-11)):
-            near = (one for two, one in measured if one.size == array.size and np.allclose(measures, two, 2 * unit))
-            if torch.equal(tensor.to(dtype).float(), tensor) and any(_is_rounded(array, one, unit) for one in near):
-                yield name, str(dtype).removeprefix("torch.")
-                break
-
-
-def _is_rounded(array: np.ndarray, right: np.ndarray, unit: float) -> bool:
-    """Return whether an array is another one, sorted, but for a rounding of this relative error."""
-    value, known = _sorted(array), _sorted(right)
-    apart = np.abs(value - known)
-    return bool(apart.any() and np.all(apart <= 2 * unit * np.abs(known) + FLUSHED))
+    held = (one for node in program.nodes for one in node.held if one[1].size >= LARGE)
+    wide = ((name, torch.tensor(array)) for name, array in held if array.dtype == np.float32)
+    kinds = (torch.bfloat16, torch.float16)
+    found = ((name, kind, one) for name, one in wide for kind in kinds if torch.equal(one.to(kind).float(), one))
+    return [(name, str(kind).removeprefix("torch.")) for name, kind, one in found if len(one.unique()) > LARGE]
 
 
 def _measures(array: np.ndarray) -> np.ndarray:

@@ -243,7 +243,7 @@ def diagnose(
 
 
 def _cured_as_well(found: Diagnosis, end: Subject) -> Diagnosis:
-    """Return the diagnosis with what cures the program that its one remedy ends at, where that is sick itself."""
+    """Return the diagnosis with what cures the program that its one remedy ends at, where that is wrong itself."""
     if [one.verdict for one in found.remedies] != ["fail"]:
         return found
     (first,), further = found.remedies, list(found.remedies)

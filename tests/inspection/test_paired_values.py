@@ -178,7 +178,7 @@ def test_weights_rounded_to_8_bits_and_stored_as_floats_are_no_other_weights(wri
         )
         found = nb.inspect(file, against=right)
         assert (found.first.key if found.first else "") == named
-        assert ("rounded to float16" in found.notes[-1]) == (given.dtype == np.float16)
+        assert ("numbers of float16 alone" in found.notes[-1]) == (given.dtype == np.float16)
 
 
 class Gained(torch.nn.Module):
