@@ -203,7 +203,8 @@ def with_plain_state(found: Diagnosis) -> Diagnosis:
         if not changed:
             return found
         for part, own in zip(twin.modules(), snapshot(exported.module).modules(), strict=False):
-            vars(part)["_buffers"].update(own.named_buffers(recurse=False))
+            for name, tensor in own.named_buffers(recurse=False):
+                setattr(part, name, tensor)
     error = worst_output(*right) if len(right) == 2 else "the module stops"
     if isinstance(error, OutputError) and error.verdict != "fail" and error.of_peak <= ANOTHER:
         return found
