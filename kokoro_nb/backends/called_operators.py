@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from kokoro_nb.torch_private import schema
@@ -74,17 +75,24 @@ def laid_out(tensor: Any, strides: tuple[int, ...]) -> Any:
     return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype).copy_(tensor)
 
 
-def chosen(operator: Any, values: Any, *args: Any, **kwargs: Any) -> Any:
-    """Call an operator of `CHOOSING` on float64; its places are those of float32, of equals the first.
+def picks(node: Any) -> Any:
+    """Return the operator of a node as it is called on float64; one of `CHOOSING` takes the places of float32.
 
-    Equal numbers that are computed twice differ in the last bits of float64, which say nothing of what is right.
-    PyTorch leaves open which of equals `topk` and `sort` take first.
+    Equal numbers that are computed twice differ in the last bits of float64, which say nothing of what is right. Of
+    equals the first is taken: PyTorch leaves open which one `topk` and `sort` take.
     """
-    name, near = str(operator), values.float()
-    if "arg" in name:
-        return operator(near, *args, **kwargs)
-    same = _first_of_equals if "topk" in name else operator
-    return operator(values, *args, **kwargs)[0], same(near, *args, **kwargs)[1]
+    import torch
+
+    small = (torch.float32, torch.float16, torch.bfloat16)
+    picking = str(node.target).startswith(CHOOSING) and node.args[0].meta["val"].dtype in small
+    return partial(_picked, node.target) if picking else node.target
+
+
+def _picked(operator: Any, values: Any, *args: Any, **kwargs: Any) -> Any:
+    if "arg" in str(operator):
+        return operator(values.float(), *args, **kwargs)
+    places = (_first_of_equals if "topk" in str(operator) else operator)(values.float(), *args, **kwargs)[1]
+    return operator(values, *args, **kwargs)[0], places
 
 
 def _first_of_equals(values: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Any, Any]:

@@ -8,21 +8,13 @@ where it comes from and never by what it is called.
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 
-from kokoro_nb.backends.called_operators import (
-    CHOOSING,
-    calling_module,
-    chosen,
-    default_dtype,
-    is_element,
-    laid_out,
-    user_results,
-)
+from kokoro_nb.backends.called_operators import calling_module, default_dtype, is_element, laid_out, picks, user_results
 from kokoro_nb.backends.signature import array_of, as_tensor, dtype_name, sizes
 from kokoro_nb.errors import InputError
 from kokoro_nb.torch_private import schema
@@ -379,12 +371,11 @@ def _call(node: Any, values: Mapping[Any, Any], double: bool, substitute: Hook =
         wide = {torch.float32: torch.float64, torch.complex64: torch.complex128}
         given = args, kwargs
         args, kwargs = map_aggregate(given, lambda one: wide.get(one, one) if isinstance(one, torch.dtype) else one)
+        target = picks(node)
         if str(target) == "aten.view.default":  # an operator may lay its result out in another way in float64
             target = torch.ops.aten.reshape.default
         if str(target).startswith("quantized_decomposed."):  # whose operators take float32 alone
             args = [one.float() if getattr(one, "dtype", None) == torch.float64 else one for one in args]
-        if str(target).startswith(CHOOSING) and args[0].dtype == torch.float64 != node.args[0].meta["val"].dtype:
-            target = partial(chosen, target)
     result = _widened(target(*args, **kwargs), double)  # a cast rounds, and what goes on from it is float64
     return result if substitute is None else substitute(node.target, args, kwargs, result)
 

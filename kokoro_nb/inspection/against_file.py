@@ -12,12 +12,12 @@ from kokoro_nb.inspection.compared_constants import (
     changed_parameters,
     differing,
     foreign_constants,
+    halves_noted,
     largest_change,
     misquantised_weights,
-    of_halves,
     other_number,
 )
-from kokoro_nb.inspection.compared_program import ComparedNode, trained
+from kokoro_nb.inspection.compared_program import TRAINS, ComparedNode
 from kokoro_nb.inspection.compared_values import ValueSketch, channel_fit, factor_of, nearest, scaled
 from kokoro_nb.inspection.judged_run import InspectionFinding
 from kokoro_nb.inspection.paired_values import APART, CLOSE, EXACT, OTHER, REGROUPED, REPLACED, SAME, PairedValues
@@ -58,12 +58,7 @@ class PairedPrograms(PairedValues):
             note += f" It has {mine} outputs and new states, {theirs}: the last are not compared."
         if self.reference.held:
             note += f" It lacks the inputs {listed(self.reference.held)}, which the reference has as given."
-        halves, right = of_halves(self.candidate), of_halves(self.reference)
-        if len(halves) > len(right):
-            note += (
-                f" {len(halves)} constants of float32 hold numbers of {halves[-1][1]} alone, such as '{halves[-1][0]}'"
-            )
-            note += f"; in {self.reference.label} {len(right)} do."
+        note += " ".join(["", *halves_noted(self.reference, self.candidate)])
         every = self._changed(self.candidate.nodes)
         changed = islice((f"{one}, of which {how}" for one, _, how, part in every if part > REPLACED), FEW)
         words = "; ".join(changed)
@@ -195,12 +190,12 @@ class PairedPrograms(PairedValues):
 
     def at(self, node: ComparedNode) -> InspectionFinding:
         """Say how a node differs from what reads the same in the reference."""
+        if node.trains:
+            return _found(node, "operator lowered as another", f"{node} {TRAINS}.")
         others = self.counterparts(node)
         twin = next((one for one in others[:1] if one.operator == node.operator), None)
         other = twin or next((one for one in others if self.is_missing(one)), None)
         found = self._elsewhere(node, other, others) if twin is None else self._unlike_twin(node, twin)
-        if node.trains:
-            found = (_found(node, "operator lowered as another", words) for words in trained([str(node)]))
         proof = ["Both were computed in float64, where the inputs of the node agree."]
         if other is not None:
             words = "Its counterpart there is" if twin else "The operator of the reference with the same input is"

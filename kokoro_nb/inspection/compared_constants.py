@@ -44,7 +44,16 @@ def same_constants(reference: ComparedProgram, candidate: ComparedProgram) -> bo
     return True
 
 
-def of_halves(program: ComparedProgram) -> list[tuple[str, str]]:
+def halves_noted(reference: ComparedProgram, candidate: ComparedProgram) -> Iterator[str]:
+    """Say how many constants of float32 hold numbers of 16 bits alone, where more do than in the reference."""
+    own, known = _of_halves(candidate), _of_halves(reference)
+    if len(own) > len(known):
+        name, kind = own[-1]
+        words = f"Constants of float32 ({len(own)}, such as '{name}') hold numbers of {kind} alone"
+        yield f"{words}; in {reference.label} {len(known)} do."
+
+
+def _of_halves(program: ComparedProgram) -> list[tuple[str, str]]:
     """Return the larger constants of float32 whose numbers 16 bits hold as well, by name, with that type."""
     import torch
 

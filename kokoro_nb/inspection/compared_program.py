@@ -1,7 +1,7 @@
 """A program of any format as a comparison sees it: its nodes, what they read and give, and every value in float64."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -24,6 +24,7 @@ ROUNDING = ("QuantizeLinear", "DynamicQuantizeLinear")
 PLAIN = (bool, int, float, str, list, tuple)
 IMPLIED = {"cumsum": {"exclusive": 0, "reverse": 0}, **{key: {"select_last_index": 0} for key in ("argmax", "argmin")}}
 """What operators of PyTorch always do, as attributes that other formats have for it."""
+TRAINS = "normalises by the statistics of the batch: the file was exported in training mode"
 SHORT = 8  # elements of a constant inside of a loop that are written out
 
 
@@ -130,12 +131,6 @@ class ComparedProgram:
     def rounds(self) -> bool:
         """Whether a node of it rounds to integers of a few bits."""
         return any(one.rounds for one in self.nodes)
-
-
-def trained(names: Iterable[str]) -> Iterator[str]:
-    """Say of each of these nodes that it is a batch norm in training mode."""
-    words = "normalises by the statistics of the batch: the file was exported in training mode"
-    return (f"{one} {words}." for one in names)
 
 
 def lacking(names: Collection[str], given: Mapping[str, Any]) -> dict[str, Any]:

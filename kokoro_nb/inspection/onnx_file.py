@@ -12,15 +12,7 @@ import numpy as np
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.onnx_model import OnnxNode, brief, put, typed_inputs
-from kokoro_nb.inspection.semantics.onnx_call import (
-    NotDefined,
-    OnnxCall,
-    bodies_of,
-    call_on,
-    captured_names,
-    computed,
-    widened,
-)
+from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, bodies_of, call_on, captured_names, computed
 from kokoro_nb.inspection.value_types import Value, Values, refusing
 
 LARGEST = 2 * 2**30 - 1  # bytes of a protocol buffer
@@ -109,7 +101,7 @@ class OnnxFile:
         try:
             results = computed(call, given)
             if node.proto.op_type in CHOOSING:  # of equals, of which float64 has the last bits by chance, the first
-                results[-1:] = computed(call, [widened(value, np.float32) for value in given])[-1:]
+                results[-1:] = computed(call, given, np.float32)[-1:]
             return call, given, results
         except NotDefined:
             return None

@@ -15,7 +15,7 @@ from kokoro_nb.defects import DEFECTS
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Verdict
 from kokoro_nb.torch_private import schema
-from kokoro_nb.traces.statistics import describe
+from kokoro_nb.traces.statistics import describe, share_of_peak
 from kokoro_nb.traces.trace import Operator, Tap
 
 Kind = Literal["nonfinite", "divergence"]
@@ -25,10 +25,6 @@ _Changed = Literal["changed constant", "changed layout or shift", "changed scale
 _Other = Literal["branch cut of atan2", "division by zero", "baked-in random numbers", "another shape or dtype"]
 Name = Literal[_Rounded, _Kept, _Changed, _Other, "quantisation range", "not supported", "operators joined", "unknown"]
 NAMES: tuple[Name, ...] = get_args(Name)
-
-
-def _of_peak(share: float, whose: str) -> str:
-    return "any amount where only 0 is right" if np.isinf(share) else f"{share:.3g} of {whose} peak"
 
 
 @dataclass(frozen=True)
@@ -184,13 +180,13 @@ class Culprit:
         """What was measured of it, in words: its effect on the output, and its local and inherited error."""
         found = []
         if self.local_error is not None:
-            local = "not finite" if np.isnan(self.local_error) else _of_peak(self.local_error, "the")
-            inherited = "not measured" if self.inherited_error is None else _of_peak(self.inherited_error, "the")
+            local = "not finite" if np.isnan(self.local_error) else share_of_peak(self.local_error)
+            inherited = "not measured" if self.inherited_error is None else share_of_peak(self.inherited_error)
             found.append(f"local error {local}, inherited error {inherited}")
         if self.effect is not None and not self.effect <= 0:
             found.append(f"effect: {100 * self.effect:.3g} % of the output's error is gone when it alone is right")
         elif self.alone is not None:
-            alone = "not finite" if np.isnan(self.alone) else f"off by {_of_peak(self.alone, 'its')}"
+            alone = "not finite" if np.isnan(self.alone) else f"off by {share_of_peak(self.alone, 'its')}"
             found.append(f"effect: when it alone is wrong, the output is {alone}")
         return tuple(found)
 

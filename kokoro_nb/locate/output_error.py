@@ -16,7 +16,7 @@ from kokoro_nb.backends.signature import BFLOAT16, epsilon
 from kokoro_nb.findings import Verdict
 from kokoro_nb.locate.local_error import LocalError, parts
 from kokoro_nb.locate.rounding_bound import nudged
-from kokoro_nb.traces.statistics import compare
+from kokoro_nb.traces.statistics import compare, share_of_peak
 from kokoro_nb.traces.trace import Trace
 
 SCATTER = 8.0  # how far a largest error may lie above its forecast: 3 bits
@@ -52,8 +52,6 @@ class OutputError:
         Where the limit comes from.
     form : str
         In what shape or dtype it differs, ``shape (3, 6, 3) in place of (3, 6)``; empty if in neither.
-    error : float
-        Largest difference where both are finite, in the output's unit; NaN where it was not measured.
     """
 
     output: str
@@ -62,7 +60,6 @@ class OutputError:
     limit: float = float("nan")
     basis: str = ""
     form: str = ""
-    error: float = float("nan")
 
     @property
     def verdict(self) -> Verdict:
@@ -81,10 +78,7 @@ class OutputError:
             return f"'{self.output}' has {self.form}"
         limit = "" if np.isnan(self.limit) else f" (allowed are {self.limit:.3g} of the peak: {self.basis})"
         form = f", and has {self.form}" if self.form else ""
-        size = (
-            f"{self.error:.3g} where only 0 is right" if np.isinf(self.of_peak) else f"{self.of_peak:.3g} of its peak"
-        )
-        return f"'{self.output}' is off by {size}{limit}{form}"
+        return f"'{self.output}' is off by {share_of_peak(self.of_peak, 'its')}{limit}{form}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain values, with units in the keys."""
@@ -122,10 +116,9 @@ def worst_output(right: Mapping[str, Any], given: Mapping[str, Any], limits: Lim
             continue
         known = np.isfinite(expected)
         lost = int((known != np.isfinite(seen)).sum())
-        off = compare(expected[known], seen[known]) if known.any() and not lost else None
+        error = compare(expected[known], seen[known]).of_peak if known.any() and not lost else 0.0
         share = 1 - lost / expected.size if lost else 1.0
-        error, size = (float("nan") if lost else 0.0, float("nan")) if off is None else (off.of_peak, off.max_error)
-        found.append(OutputError(name, error, share, limit.value, limit.basis, error=size))
+        found.append(OutputError(name, float("nan") if lost else error, share, limit.value, limit.basis))
     return sorted(found, key=_distance)[-1]
 
 

@@ -176,6 +176,11 @@ def of_peak(size: float, peak: float) -> float:
     return float(size / peak) if peak else float("inf")
 
 
+def share_of_peak(share: float, whose: str = "the") -> str:
+    """Return what `of_peak` gave in words, ``0.25 of its peak``."""
+    return "more than 0, where only 0 is right" if np.isinf(share) else f"{share:.3g} of {whose} peak"
+
+
 def allowed_error(limit: float, floor: float | None) -> float:
     """Return what a right runtime may be off by: `limit`, or `FLOORS` times `floor` where that is more.
 
