@@ -223,8 +223,7 @@ def reference_trace(healthy: Exported, inputs: Arrays, name: str = "eager") -> T
     name : str
         ``eager`` or ``eager-float64``.
     """
-    double = name == "eager-float64"
-    program = EagerProgram(healthy.module, healthy.inputs, None, healthy.patches, double, healthy)
+    program = EagerProgram(healthy.module, healthy.inputs, None, healthy.patches, name == "eager-float64", healthy)
     return replace(program.trace(inputs, keep="full"), inputs=checked(inputs, healthy.inputs))
 
 

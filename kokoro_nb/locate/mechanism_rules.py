@@ -14,10 +14,9 @@ from kokoro_nb.locate.rule_evidence import HALF, Evidence, explained, explained_
 
 LEVELS = 256  # of 8 bits
 FARTHEST = 8  # positions by which a result is looked for earlier and later
-EDGES = {  # that are no arguments; a clamp without a bound has one at infinity
-    **{"relu": {0.0}, "elu": {0.0}, "relu6": {0.0, 6.0}, "hardsigmoid": {0.0, 1.0}},
-    **{kind: {-np.inf, np.inf} for kind in ("clamp", "clamp_min", "clamp_max")},
-}
+# edges that are no arguments; a clamp without a bound has one at infinity
+EDGES = {kind: {-np.inf, np.inf} for kind in ("clamp", "clamp_min", "clamp_max")}
+EDGES |= {"relu": {0.0}, "elu": {0.0}, "relu6": {0.0, 6.0}, "hardsigmoid": {0.0, 1.0}}
 
 
 def mechanisms(evidence: Evidence) -> tuple[Mechanism, ...]:

@@ -101,8 +101,7 @@ def _culprit(
             text = f"it reads what is {given_there[0]} in the reference, which reads {other} there"
             reading.append(Mechanism("operator lowered as another", "another value is read", (text,), explained=1.0))
     causes = (*padded, *_structural(tap, twin, right, own), *_factor(given, expected), *shifted, *reading, *others)
-    found = wrong_operator(evidence, backend, tap, causes)
-    return replace(found, ratio=None, candidates=candidates, source=source)
+    return replace(wrong_operator(evidence, backend, tap, causes), ratio=None, candidates=candidates, source=source)
 
 
 def _values(trace: Trace) -> dict[str, np.ndarray]:

@@ -76,16 +76,16 @@ class ErrorPropagation:
         Deviation of operators by their names.
     limits : mapping, optional
         Limit of each output.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The operators whose errors are known, in the order of execution.
     """
 
     def __init__(self, reference: Trace, errors: Mapping[str, Deviation], limits: Limits | None = None):
-        self.reference, self.errors, self.limits = reference, errors, limits
+        self.reference, self.errors, self.limits, self.names = reference, errors, limits, tuple(errors)
         self._known: dict[frozenset[str], OutputError] = {}
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The operators whose errors are known, in the order of execution."""
-        return tuple(self.errors)
 
     @property
     def runs(self) -> int:
@@ -249,8 +249,7 @@ def _less_exact(propagation: ErrorPropagation, candidate: Trace, operator: Opera
     given = parts(reference.meaning.recompute(name, candidate.inputs, candidate.values, double=False).numpy())
     own = {name: Deviation(given, propagation.errors[name].right)}
     theirs = ErrorPropagation(reference, own, propagation.limits).error((name,))
-    alone = propagation.error((name,))
-    if theirs.verdict != "pass" or CLEARLY * theirs.of_peak > alone.of_peak:  # which may be NaN
+    if theirs.verdict != "pass" or CLEARLY * theirs.of_peak > propagation.error((name,)).of_peak:  # which may be NaN
         return None
     words = f"{candidate.backend} computes {operator.kind} less exactly than PyTorch does in {operator.dtype}"
     text = f"PyTorch's own, on the same values, puts the output off by {theirs.of_peak:.3g} of the peak"

@@ -85,14 +85,12 @@ class RoundingBound:
         return laid_out(torch.where(torch.isfinite(amount), result + amount * noise, result), result.stride())
 
 
-EXACT = frozenset(
-    (
-        *("_reshape_copy", "_to_copy", "_unsafe_view", "alias_copy", "cat", "clone", "constant_pad_nd", "contiguous"),
-        *("copy", "embedding", "expand_copy", "flip", "gather", "index", "index_select", "lift_fresh_copy", "pad"),
-        *("reflection_pad1d", "reflection_pad2d", "repeat", "repeat_interleave", "replication_pad1d", "roll", "stack"),
-        *("tile", "to", "unbind_copy", "where"),
-    )
-)
+EXACT = {
+    *("_reshape_copy", "_to_copy", "_unsafe_view", "alias_copy", "cat", "clone", "constant_pad_nd", "contiguous"),
+    *("copy", "embedding", "expand_copy", "flip", "gather", "index", "index_select", "lift_fresh_copy", "pad"),
+    *("reflection_pad1d", "reflection_pad2d", "repeat", "repeat_interleave", "replication_pad1d", "roll", "stack"),
+    *("tile", "to", "unbind_copy", "where"),
+}
 
 
 def is_float(dtype: np.dtype) -> bool:

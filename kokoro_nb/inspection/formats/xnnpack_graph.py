@@ -75,9 +75,8 @@ def _plain(function: Callable[..., Any]) -> Compute:
 
 
 CONCATENATIONS = tuple(f"XNNConcatenate{count}" for count in (2, 3, 4, 5))
-MOVING = frozenset(
-    ("XNNStaticReshape", "XNNStaticTranspose", "XNNStaticSlice", "XNNCopy", "XNNStaticConstantPad", *CONCATENATIONS)
-)
+_STATIC = ("XNNStaticReshape", "XNNStaticTranspose", "XNNStaticSlice", "XNNStaticConstantPad")
+MOVING = frozenset((*_STATIC, *CONCATENATIONS, "XNNCopy"))
 """Nodes that put elements elsewhere and compute nothing."""
 _PLAIN: dict[str, Any] = {
     **{"Add": torch.add, "Subtract": torch.sub, "Multiply": torch.mul, "Div": torch.div, "Minimum": torch.minimum},
@@ -112,10 +111,8 @@ KINDS: dict[str, Compute] = {
 
 
 NONE = 2**32 - 1  # in place of a number: there is none
-STORED = {
-    **{"fp32": "<f4", "fp16": "<f2", "qint8": "i1", "quint8": "u1"},
-    **{"qint32": "<i4", "qcint8": "i1", "qcint32": "<i4"},
-}
+STORED = {"fp32": "<f4", "fp16": "<f2", "quint8": "u1", **dict.fromkeys(("qint8", "qcint8"), "i1")}
+STORED |= dict.fromkeys(("qint32", "qcint32"), "<i4")
 RANGES = {"qint8": (-128, 127), "quint8": (0, 255)}
 FLOATS = ("fp32", "fp16")
 DRAWS = 4  # of integers moved by one
