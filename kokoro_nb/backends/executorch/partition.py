@@ -4,7 +4,6 @@ An operator that is left runs in ExecuTorch's portable kernels, between two piec
 piece of code to trust. The reasons are those of the delegate's own partitioner.
 """
 
-import copy
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +14,7 @@ from typing import Any
 
 from kokoro_nb.backends.base import on_rung, quietly
 from kokoro_nb.backends.called_operators import calling_module
-from kokoro_nb.backends.executorch import Executorch
+from kokoro_nb.backends.executorch import Executorch, lowered_to_edge
 from kokoro_nb.backends.executorch.executorch_private import of_executorch
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.specification import Specification
@@ -98,10 +97,7 @@ def partition_map(backend: Executorch, exported: Exported) -> tuple[Placement, .
             found.append(Placement(node.name, operator, calling_module(node), number, reason))
 
     with on_rung("lowered"), quietly():
-        from executorch.exir import to_edge_transform_and_lower
-
-        chain = [_watching(backend.partitioner(), look)]
-        to_edge_transform_and_lower(copy.deepcopy(exported.program), partitioner=chain)
+        lowered_to_edge(exported, _watching(backend.partitioner(), look))
     return tuple(found)
 
 
