@@ -82,8 +82,8 @@ def convolution(
     kernel, counts = weight.shape[2:], x.shape[2:]
     if x.dtype != torch.float16:
         convolve = (TRANSPOSED if transposed else CONVOLUTIONS)[len(kernel)]
-        steps = {"stride": tuple(strides), "dilation": tuple(dilations)}
-        return convolve(x, weight.to(x.dtype), groups=groups, **steps)
+        kernels = weight.to(x.dtype)
+        return convolve(x, kernels, stride=tuple(strides), dilation=tuple(dilations), groups=groups)
     spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     along = zip(counts, spans, strides, strict=True)
     sizes = [(n - 1) * s + span if transposed else (n - span) // s + 1 for n, span, s in along]
