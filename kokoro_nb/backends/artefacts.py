@@ -5,7 +5,7 @@ import gc
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -246,7 +246,7 @@ def _operator(name: str, op: str, module_path: str, inputs: list[str], shape: li
 def _placed(failure: Failure, exported: Exported) -> Failure:
     """Return a failure with the operator that its error names, if it names one."""
     blamed = blamed_operator(failure, known := exported.specification)
-    return failure if blamed is None else failure.placed(blamed.name, known.source_line(blamed.name))
+    return replace(failure, place=blamed.name, source=known.source_line(blamed.name)) if blamed else failure
 
 
 def artefact_folder(folder: str | Path | None) -> Path:

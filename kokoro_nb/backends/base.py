@@ -9,7 +9,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -69,10 +69,6 @@ class Failure:
     def line(self) -> str:
         """The line of the model that it is about; empty where no message quotes one."""
         return failed_line(self.message, self.log)
-
-    def placed(self, operator: str, source: str) -> "Failure":
-        """Return it with the operator of the program that it is about, and its line."""
-        return replace(self, place=operator, source=source)
 
     def as_dict(self) -> dict[str, str]:
         """Return the row of a table."""

@@ -1,19 +1,21 @@
 """One climb of the export ladder: patched, exported, lowered, serialised, loaded, run, and run again."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from kokoro_nb.backends.base import Artifact, Backend, Failure, Program, RungError, on_rung
+from kokoro_nb.backends.base import Artifact, Backend, Failure, Program, Rung, RungError, on_rung
 from kokoro_nb.backends.eager import Eager
 from kokoro_nb.backends.signature import Arrays
 from kokoro_nb.errors import InputError
 
 Outputs = dict[str, np.ndarray]
 _EAGER = Eager("eager")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -125,22 +127,19 @@ def climb(backend: Backend, module: Any, inputs: Arrays, folder: str | Path | No
 def loaded(backend: Backend, module: Any, inputs: Arrays, folder: str | Path | None = None) -> Program | Failure:
     """Export `module` to `backend` and load it there; return the failure where that falls. Arguments as of `climb`."""
     made = backend.export(module, inputs, folder)
-    if isinstance(made, Failure):
-        return made
-    try:
-        with on_rung("loaded"):
-            return backend.load(made)
-    except RungError as error:
-        return error.failure(backend.name)
+    return made if isinstance(made, Failure) else _attempted(backend, "loaded", partial(backend.load, made))
 
 
 def outputs_of(backend: Backend, program: Program | Failure, inputs: Arrays) -> Outputs | Failure:
     """Run what `loaded` returned; return the failure where it fell, now or before."""
-    if isinstance(program, Failure):
-        return program
+    return program if isinstance(program, Failure) else _attempted(backend, "run", partial(program.run, inputs))
+
+
+def _attempted(backend: Backend, rung: Rung, call: Callable[[], T]) -> T | Failure:
+    """Return what a call returns; the failure where it falls."""
     try:
-        with on_rung("run"):
-            return program.run(inputs)
+        with on_rung(rung):
+            return call()
     except RungError as error:
         return error.failure(backend.name)
 

@@ -303,8 +303,8 @@ class Cuts:
 
     def names(self, first: int, stop: int) -> tuple[str, ...]:
         """Return the operators of the units from `first` to before `stop` that have a result, in their order."""
-        positions = range(self._start(first), self._start(stop))
-        return tuple(self._names[self._nodes[place]] for place in positions if self._nodes[place] in self._names)
+        nodes = self._nodes[self._start(first) : self._start(stop)]
+        return tuple(self._names[node] for node in nodes if node in self._names)
 
     def part(self, first: int, stop: int, inside: bool = False) -> Segment | None:
         """Return the units from `first` to before `stop` as a program, fed with the results of all before them.
@@ -321,9 +321,9 @@ class Cuts:
         Segment or None
             None if nothing in it is read later.
         """
-        end, wanted = self._start(stop), [*self.names(first, stop)]
-        if not inside:
-            wanted = [name for name in wanted if self._last_read[self._results[name]] >= end]
+        end = self._start(stop)
+        nodes = [node for node in self._nodes[self._start(first) : end] if node in self._names]
+        wanted = [self._names[node] for node in nodes if inside or self._last_read[node] >= end]
         if not wanted:
             return None
         return part(self.exported, {*self.names(0, first)}, wanted)
@@ -334,12 +334,8 @@ class Cuts:
         return [node for node in graph.nodes if node.op == "call_function"]
 
     @cached_property
-    def _results(self) -> dict[str, Any]:
-        return result_nodes(self.exported)
-
-    @cached_property
     def _names(self) -> dict[Any, str]:
-        return {node: name for name, node in self._results.items()}
+        return {node: name for name, node in result_nodes(self.exported).items()}
 
     @cached_property
     def _last_read(self) -> dict[Any, int]:

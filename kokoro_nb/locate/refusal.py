@@ -215,7 +215,7 @@ def failed_diagnosis(failure: Failure, subject: Subject | None = None, remedies:
     found = (with_known_defect(culprit, subject.candidate, failure),)
     line = f" at {source}" if source else ""
     statement = f"{failure.backend} refuses {operator.op} ({operator.name}){line}. {failure}."
-    placed = failure.placed(operator.name, source)
+    placed = replace(failure, place=operator.name, source=source)
     return Diagnosis(failure.backend, "export", why, "fail", found, statement, placed, remedies=cures, subject=subject)
 
 

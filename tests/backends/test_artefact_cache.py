@@ -18,6 +18,7 @@ from kokoro_nb.backends.base import META, on_rung
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.storage import read_json, write_json
+from tests.refusals import refused
 
 
 class Doubled(nn.Module):
@@ -146,13 +147,10 @@ def test_what_is_asked_for_twice_at_once_is_made_once(exported, tmp_path):
 def test_only_what_this_backend_made_and_runs_is_loaded(exported, tmp_path):
     made = Text().export(exported, X, tmp_path)
     assert Text().load(made) == (made, made.path)
-    with pytest.raises(InputError, match="not on this machine"):
-        Text(reason="not on this machine").load(made)
-    with pytest.raises(InputError, match="text"):
-        Text("words").load(made)
+    refused("not on this machine", Text(reason="not on this machine").load, made)
+    refused("text", Text("words").load, made)
     made.path.unlink()
-    with pytest.raises(InputError, match="no longer there"):
-        Text().load(made)
+    refused("no longer there", Text().load, made)
 
 
 def test_the_folder_is_the_given_one_or_the_cache(tmp_path, monkeypatch):
@@ -161,8 +159,7 @@ def test_the_folder_is_the_given_one_or_the_cache(tmp_path, monkeypatch):
     assert artefact_folder(str(tmp_path / "new")) == tmp_path / "new"
     assert artefact_folder(tmp_path) == tmp_path
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="is a file; give a folder"):
-        artefact_folder(tmp_path / "file")
+    refused("is a file; give a folder", artefact_folder, tmp_path / "file")
 
 
 def test_a_folder_that_cannot_be_written_is_one_sentence(exported, tmp_path):

@@ -13,9 +13,9 @@ from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends import backend as get_backend
 from kokoro_nb.backends.base import Artifact, Failure
 from kokoro_nb.backends.exported import Exported, content, export_program
-from kokoro_nb.errors import InputError
 from kokoro_nb.run_apart import run_apart
 from tests.backends.small import First, Layers, Of, here, present, taking
+from tests.refusals import refused
 
 
 class Lookup(nn.Module):
@@ -230,8 +230,7 @@ def test_refuses_inputs_that_do_not_fit(backend, program):
         ({"x": torch.zeros(1, 4, 6, dtype=torch.int64)}, "is int64, but the program was exported for float32"),
         ({"x": torch.zeros(1, 4, 6, dtype=torch.bfloat16)}, "is bfloat16, but the program was exported for float32"),
     ):
-        with pytest.raises(InputError, match=sentence):
-            program("norm").run(inputs)
+        refused(sentence, program("norm").run, inputs)
 
 
 @pytest.mark.parametrize("backend", _named(["eager", "onnxruntime"]))
@@ -241,14 +240,12 @@ def test_refuses_to_export_what_does_not_fit_or_fails_by_itself(backend, tmp_pat
         ({}, "Input 'x' is missing; the module's forward takes x"),
         ({"x": "text"}, "Input 'x' is a str"),
     ):
-        with pytest.raises(InputError, match=sentence):
-            backend.export(CASES["conv"].module, inputs, tmp_path)
+        refused(sentence, backend.export, CASES["conv"].module, inputs, tmp_path)
     failure = backend.export(Of(lambda x: x @ torch.ones(7)), {"x": torch.zeros(1, 4)}, tmp_path)
     assert isinstance(failure, Failure)
     assert failure.backend == backend.name
     assert failure.rung == ("patched" if backend.name == "eager" else "exported")
-    with pytest.raises(InputError, match="nothing to load"):
-        backend.load(failure)
+    refused("nothing to load", backend.load, failure)
 
 
 @one_of_each_code
@@ -259,8 +256,7 @@ def test_leaves_what_it_exports_as_it_was_and_loads_nothing_else(backend, artefa
     assert all(parameter.requires_grad and parameter.is_leaf for parameter in module.parameters())
     before = content(export_program(module, CASES["norm"].inputs).program)
     assert content(exported("norm").program) == before
-    with pytest.raises(InputError, match="cannot load what another exported"):
-        backend.load(replace(made, backend="another"))
+    refused("cannot load what another exported", backend.load, replace(made, backend="another"))
 
 
 # No runtime has it. Defined once: PyTorch can end a process in which an operator is defined anew.
@@ -291,8 +287,7 @@ def test_an_error_on_the_runtime_carries_what_the_runtime_printed(backend, progr
 
 def test_a_backend_is_found_by_name_and_another_name_is_refused():
     assert get_backend("coreml-reference-float16") is BACKENDS["coreml-reference"]
-    with pytest.raises(InputError, match="no backend 'onnx'; the backends are eager, eager-float64, onnxruntime"):
-        get_backend("onnx")
+    refused("no backend 'onnx'; the backends are eager, eager-float64, onnxruntime", get_backend, "onnx")
 
 
 def test_importing_them_loads_no_runtime_and_not_torch():

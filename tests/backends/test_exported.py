@@ -16,6 +16,7 @@ from kokoro_nb.backends.signature import call_arguments, checked, example_inputs
 from kokoro_nb.errors import InputError
 from kokoro_nb.run_apart import run_apart
 from tests.backends.small import Of, taking
+from tests.refusals import refused
 
 X = torch.linspace(-1, 1, 12).reshape(1, 3, 4)
 
@@ -198,15 +199,13 @@ def test_any_kind_of_forward_can_be_called(module, names):
 
 
 def test_what_is_no_module_is_refused():
-    with pytest.raises(InputError, match=r"a str cannot be exported; give a torch\.nn\.Module"):
-        example_inputs("decoder", {})
+    refused(r"a str cannot be exported; give a torch\.nn\.Module", example_inputs, "decoder", {})
 
 
 def test_a_float64_array_stands_for_float32_only_where_it_is_computed_in_float64():
     expected = specs({"x": np.zeros(2, "float32")})
     assert checked({"x": np.zeros(2)}, expected, double=True)["x"].dtype == np.float64
-    with pytest.raises(InputError, match="is float64, but the program was exported for float32"):
-        checked({"x": np.zeros(2)}, expected)
+    refused("is float64, but the program was exported for float32", checked, {"x": np.zeros(2)}, expected)
 
 
 def test_outputs_are_named_by_what_was_returned():
@@ -231,5 +230,4 @@ NOT_ONE_EACH = r"returns 2 output\(s\); give one name, each different"
     ],
 )
 def test_what_cannot_be_named_is_refused(value, declared, sentence):
-    with pytest.raises(InputError, match=sentence):
-        named_outputs(value, declared)
+    refused(sentence, named_outputs, value, declared)

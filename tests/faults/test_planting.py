@@ -3,10 +3,10 @@ import torch
 
 from kokoro_nb.backends import backend
 from kokoro_nb.backends.exported import content, export_program
-from kokoro_nb.errors import InputError
 from kokoro_nb.faults import Fault, generate, plant, possible
 from tests.backends.small import Of, taking
 from tests.faults.other_kinds import KINDS
+from tests.refusals import refused
 
 # one that changes arguments, one that puts nodes ahead, two that put nodes behind, one that changes a weight
 SEVERAL = ("wrong_epsilon@norm:add", "short_reduction@norm:mean", "half_rounding@:sin", "sign_flip@:slice#3")
@@ -56,10 +56,8 @@ def test_a_fault_is_read_as_it_is_written():
     ("text", "match"), [("sign_flip", "is no fault"), ("nothing@:cat", "no kind of fault"), ("@:cat", "is no fault")]
 )
 def test_what_is_no_fault_is_refused(text, match, exported):
-    with pytest.raises(InputError, match=match):
-        Fault.parse(text)
-    with pytest.raises(InputError, match="no operator ':nothing'"):
-        plant(exported, Fault("sign_flip", ":nothing"))
+    refused(match, Fault.parse, text)
+    refused("no operator ':nothing'", plant, exported, Fault("sign_flip", ":nothing"))
 
 
 def test_the_same_seed_gives_the_same_faults(exported):
@@ -80,5 +78,4 @@ def test_places_on_constants_alone_are_left_out():
 
 
 def test_too_many_are_refused(exported):
-    with pytest.raises(InputError, match="There are 1 such faults in the program, not 2"):
-        generate(exported.specification, 2, kinds=["overflow"])
+    refused("There are 1 such faults in the program, not 2", generate, exported.specification, 2, kinds=["overflow"])

@@ -16,6 +16,7 @@ from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.investigation import reference_trace
 from kokoro_nb.locate.module_diagnosis import traced_diagnosis
 from tests.backends.small import Of, taking
+from tests.refusals import refused
 
 NET = Of(lambda x: (x.sin() * 2).exp() + 1)
 X = {"x": torch.linspace(0.5, 2, 12).reshape(1, 3, 4)}
@@ -60,8 +61,7 @@ def test_a_delegate_that_hides_its_operators_is_bisected_and_makes_no_bundle(hea
     assert found.first.local_error == pytest.approx(2)
     assert found.bisection.compilations <= found.bisection.limit
     assert found.without_tensors() is found
-    with pytest.raises(InputError, match="delegated shows no operator, so that the inputs"):
-        found.save_bundle(tmp_path / "bundle")
+    refused("delegated shows no operator, so that the inputs", found.save_bundle, tmp_path / "bundle")
     assert not (tmp_path / "bundle").exists()
 
 
@@ -76,8 +76,7 @@ def test_an_element_that_is_not_finite_leaves_no_number_as_the_local_error(healt
 def test_a_healthy_program_passes(runtime):
     found = diagnose(NET, X, runtime)
     assert (found.verdict, found.first, found.table()) == ("pass", None, [])
-    with pytest.raises(InputError, match="There is no operator to reproduce"):
-        found.save_bundle("nowhere")
+    refused("There is no operator to reproduce", found.save_bundle, "nowhere")
 
 
 def test_bisection_compares_with_the_reference_that_was_given(healthy):
@@ -111,8 +110,7 @@ def test_an_export_that_fails_is_a_diagnosis():
     ],
 )
 def test_bad_input_is_one_sentence(arguments, sentence):
-    with pytest.raises(InputError, match=sentence):
-        diagnose(**{"program": NET, "inputs": X, "backend": "eager", **arguments})
+    refused(sentence, diagnose, **{"program": NET, "inputs": X, "backend": "eager", **arguments})
 
 
 @pytest.mark.parametrize(("limit", "verdict"), [(None, "pass"), (0.0, "unknown")])

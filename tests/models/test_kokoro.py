@@ -8,10 +8,10 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from kokoro_nb.errors import InputError
 from kokoro_nb.models.case import capture
 from kokoro_nb.models.kokoro import BUNDLED, PUBLISHED, load_model, reachable_weights
 from kokoro_nb.models.voices import SHAPE, SPREAD, load_voice, own_voices, style
+from tests.refusals import refused
 
 
 @pytest.fixture
@@ -47,8 +47,7 @@ def test_a_local_folder_computes_what_the_original_computes(narrow, published, e
     assert load_model(str(published / "kokoro-v1_0.pth")).weights == kokoro.weights
     assert not any(module.training for module in kokoro.model.modules())
     assert not any(parameter.requires_grad for parameter in kokoro.model.parameters())
-    with pytest.raises(InputError, match=r"no voice 'af_hart' beside the weights; there are: af_heart, and 1 other\."):
-        load_voice(kokoro, "af_hart")
+    refused(r"no voice 'af_hart' beside the weights; there are: af_heart, and 1 other\.", load_voice, kokoro, "af_hart")
 
 
 def test_safetensors_compute_the_same(narrow, copied, expected):
@@ -64,22 +63,17 @@ def test_the_hub_cache_computes_the_same_without_a_network(published, cache_repo
     assert torch.equal(_audio(kokoro), expected)
     assert torch.equal(_audio(kokoro, "af_heart"), expected)
     absent = r"voices/am_adm\.pt of 'test/narrow' is neither in the hub cache .* in the cache: am_adam, and 1 other\."
-    with pytest.raises(InputError, match=absent):
-        load_voice(kokoro, "am_adm")
+    refused(absent, load_voice, kokoro, "am_adm")
 
 
 def test_two_weight_files_are_refused(copied):
     shutil.copy(copied / "kokoro-v1_0.pth", copied / "other.pth")
-    with pytest.raises(
-        InputError, match=r"holds 2 weight files \(\.pth, \.safetensors\); leave one there, or name the file"
-    ):
-        load_model(copied)
+    refused(r"holds 2 weight files \(\.pth, \.safetensors\); leave one there, or name the file", load_model, copied)
 
 
 def test_unknown_weights_are_refused_without_asking_the_hub(hub_cache):
     for name in ("nothing", "folder/absent.pth", "./absent"):
-        with pytest.raises(InputError, match=r"no file or folder; use 'mini' \(a small trained voice\), 'seeded'"):
-            load_model(name)
+        refused(r"no file or folder; use 'mini' \(a small trained voice\), 'seeded'", load_model, name)
 
 
 def test_reachable_weights_look_for_every_file(hub_cache, cache_repo, published):
@@ -107,8 +101,7 @@ def test_the_bundled_voice_speaks_at_a_natural_pace():
 
 def test_an_absent_bundled_voice_is_a_sentence(monkeypatch, tmp_path):
     monkeypatch.setitem(BUNDLED, "mini", tmp_path / "kokoro_mini")
-    with pytest.raises(InputError, match="no weights 'mini'"):
-        load_model("mini")
+    refused("no weights 'mini'", load_model, "mini")
     assert reachable_weights()["mini"] == "kokoro_mini is not in data/"
 
 
@@ -208,15 +201,13 @@ NO_NAME = r"is no name of a voice; use letters, digits and _, or the path of a \
     ],
 )
 def test_what_is_no_voice_and_no_whole_file_of_one_is_refused(narrow, voice_file, given, told):
-    with pytest.raises(InputError, match=told):
-        load_voice(narrow, given if isinstance(given, str) else voice_file(*given))
+    refused(told, load_voice, narrow, given if isinstance(given, str) else voice_file(*given))
 
 
 def test_style_is_the_row_for_the_number_of_phonemes(table):
     assert torch.equal(style(table, "a"), table[0])
     assert torch.equal(style(table, "a" * 510), table[509])
-    with pytest.raises(InputError, match="A style is for 1 to 510 phonemes, not 511; split or mend the text"):
-        style(table, "a" * 511)
+    refused("A style is for 1 to 510 phonemes, not 511; split or mend the text", style, table, "a" * 511)
 
 
 def test_two_voices_and_their_blend_can_be_loaded_with_any_weights(narrow, published):

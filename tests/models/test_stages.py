@@ -6,13 +6,13 @@ from itertools import pairwise
 import pytest
 import torch
 
-from kokoro_nb.errors import InputError
 from kokoro_nb.models import model_cuts, noise, seven_stages, stages
 from kokoro_nb.models.case import static_inputs
 from kokoro_nb.models.padding import EXTENTS, widened
 from kokoro_nb.models.patches import EXPORT_PATCHES, patched
 from kokoro_nb.models.speaking import FEATURES, DurationProgram, SynthesizerProgram, TextToAudio
 from kokoro_nb.models.stages import chain
+from tests.refusals import refused
 
 FRAMES = 12
 
@@ -105,8 +105,7 @@ def test_the_decoders_steps_are_the_decoder(narrow, narrow_case):
 
 
 def test_one_frame_is_refused(narrow):
-    with pytest.raises(InputError, match="cannot compute 1 frames"):
-        chain(narrow.model, 1)
+    refused("cannot compute 1 frames", chain, narrow.model, 1)
 
 
 def test_static_buffers_are_filled_with_zeros_or_cut(narrow_case):
@@ -118,8 +117,7 @@ def test_static_buffers_are_filled_with_zeros_or_cut(narrow_case):
     assert not given["harmonic_noise"][:, 600 * frames :].any()
     assert torch.equal(given["harmonic_noise"][:, : 600 * frames], narrow_case.tensors["harmonic_noise"])
     assert static_inputs(narrow_case, 4)["harmonic_noise"].shape == (1, 2400, 9)
-    with pytest.raises(InputError, match="longer than 3 tokens"):
-        static_inputs(narrow_case, 4, 3)
+    refused("longer than 3 tokens", static_inputs, narrow_case, 4, 3)
 
 
 def test_every_extent_is_how_the_pipelines_own_tensors_grow(narrow, narrow_case):
@@ -137,10 +135,8 @@ def test_every_extent_is_how_the_pipelines_own_tensors_grow(narrow, narrow_case)
 
 
 def test_too_little_room_and_an_unknown_input_are_refused(narrow_case):
-    with pytest.raises(InputError, match="'asr' is longer than 3 frames; give more room"):
-        widened(narrow_case.decoder_inputs(4), 3)
-    with pytest.raises(InputError, match="not known how the input 'latent' grows"):
-        widened({"latent": torch.zeros(1)}, 3)
+    refused("'asr' is longer than 3 frames; give more room", widened, narrow_case.decoder_inputs(4), 3)
+    refused("not known how the input 'latent' grows", widened, {"latent": torch.zeros(1)}, 3)
 
 
 IDS = (0, 50, 83, 54, 156, 57, 0)

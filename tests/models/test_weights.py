@@ -9,6 +9,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.models import weights
 from kokoro_nb.models.architecture import build, full_config, narrow_config
 from kokoro_nb.models.weights import POSITION_IDS, LoadingError, digest_tensors, hub_file, load_state, read_state
+from tests.refusals import refused
 
 
 def test_digest_depends_on_names_values_shapes_and_dtypes_but_not_on_order():
@@ -33,17 +34,14 @@ def test_digest_depends_on_names_values_shapes_and_dtypes_but_not_on_order():
 )
 def test_checkpoints_of_another_form_are_refused(tmp_path, content, words):
     torch.save(content, tmp_path / "w.pth")
-    with pytest.raises(InputError, match=words):
-        read_state(tmp_path / "w.pth")
+    refused(words, read_state, tmp_path / "w.pth")
 
 
 def test_absent_files_are_named_and_a_folder_is_no_checkpoint(tmp_path):
-    with pytest.raises(InputError, match=r"There is no file .*w\.pth; check the path"):
-        read_state(tmp_path / "w.pth")
+    refused(r"There is no file .*w\.pth; check the path", read_state, tmp_path / "w.pth")
     with pytest.raises(InputError, match=r"There is no config\.json in .*; put the model's own beside its weights"):
         weights.read_config(tmp_path / "config.json")
-    with pytest.raises(InputError, match="not a whole file of tensors"):
-        weights.read_torch(tmp_path)
+    refused("not a whole file of tensors", weights.read_torch, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -56,16 +54,14 @@ def test_absent_files_are_named_and_a_folder_is_no_checkpoint(tmp_path):
 )
 def test_configurations_that_do_not_fit_are_refused(tmp_path, text, words):
     (tmp_path / "config.json").write_text(text, encoding="utf-8")
-    with pytest.raises(InputError, match=words):
-        weights.read_config(tmp_path / "config.json")
+    refused(words, weights.read_config, tmp_path / "config.json")
 
 
 def test_an_uncached_hub_file_says_what_where_and_what_else(hub_cache):
     with pytest.raises(InputError, match=r"^config\.json of 'test/narrow' is neither in the hub cache") as caught:
         hub_file("test/narrow", "config.json")
     assert str(hub_cache) in str(caught.value)
-    with pytest.raises(InputError, match=r"'a/b/c' is no hub id; write it as owner/name"):
-        hub_file("a/b/c", "config.json")
+    refused(r"'a/b/c' is no hub id; write it as owner/name", hub_file, "a/b/c", "config.json")
 
 
 @pytest.fixture
@@ -91,8 +87,7 @@ def test_what_does_not_fit_is_named(blank, state, changed, words):
     gone = tuple(key for key, tensor in changed.items() if tensor is None)
     state = {key: tensor for key, tensor in state.items() if not gone or not key.startswith(gone)}
     state |= {key: tensor for key, tensor in changed.items() if tensor is not None}
-    with pytest.raises(InputError, match=words):
-        load_state(blank, state, "w.pth")
+    refused(words, load_state, blank, state, "w.pth")
 
 
 def test_the_report_names_what_became_of_every_key(blank, state):

@@ -6,13 +6,13 @@ import nbformat
 import pytest
 
 from kokoro_nb.__main__ import main
-from kokoro_nb.errors import InputError
 from kokoro_nb.findings import read_findings
 from kokoro_nb.reporting import execute
 from kokoro_nb.reporting.execute import run_notebooks
 from kokoro_nb.reporting.html import Report
 from kokoro_nb.reporting.logbook import now
 from kokoro_nb.reporting.runs import RunRecord, read_run, write_run
+from tests.refusals import refused
 from tests.reporting.conftest import save_notebook
 
 
@@ -78,8 +78,7 @@ def test_a_notebook_outside_any_checkout_works_where_it_lies_and_its_log_goes_in
     logged = "Logbook('mine', 'own', {}).check('answer', 'It is 42.', ANSWER, 42, '==')"
     source = f"from kokoro_nb.reporting.logbook import Logbook\nfrom beside import ANSWER\n{logged}"
     save_notebook(tmp_path, "01_mine", source, parameters="")
-    with pytest.raises(InputError, match=r"'01' may be .*01_good.* or .*01_mine"):
-        again(project, ["01"])
+    refused(r"'01' may be .*01_good.* or .*01_mine", again, project, ["01"])
     assert main(["report", "01_mine.ipynb"]) == 0
     (row,) = read_findings(tmp_path / "outputs" / "run" / "01_mine" / "findings.json")[0]
     assert (row.kind, row.verdict) == ("answer", "pass")
@@ -163,13 +162,10 @@ def test_bad_input_is_reported_before_anything_runs(project, executed, tmp_path)
         (["03"], None, "No selected notebook has a parameter 'weights'"),
         (["01"], {"out_dir": "x"}, "choose the folder with --out"),
     ):
-        with pytest.raises(InputError, match=match):
-            again(project, selection, parameters)
-    with pytest.raises(InputError, match="At least one job"):
-        run_notebooks([], {}, 0, tmp_path, folder=project[0] / "notebooks")
+        refused(match, again, project, selection, parameters)
+    refused("At least one job", run_notebooks, [], {}, 0, tmp_path, folder=project[0] / "notebooks")
     (tmp_path / "01_good").mkdir()
     (tmp_path / "01_good" / "thesis.txt").write_text("mine")
-    with pytest.raises(InputError, match="something else than a run"):
-        run_notebooks(["01"], {}, 1, tmp_path, folder=project[0] / "notebooks")
+    refused("something else than a run", run_notebooks, ["01"], {}, 1, tmp_path, folder=project[0] / "notebooks")
     assert (tmp_path / "01_good" / "thesis.txt").read_text() == "mine"
     assert executed == []

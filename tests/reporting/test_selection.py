@@ -7,6 +7,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from kokoro_nb.errors import InputError
 from kokoro_nb.reporting import selection
 from kokoro_nb.reporting.selection import find_notebooks, notebooks_folder, require_kinds
+from tests.refusals import refused
 
 
 @pytest.fixture
@@ -27,8 +28,7 @@ def test_notebooks_are_found_by_glob_and_selected_in_order(folder, tmp_path_fact
     with pytest.raises(InputError, match=r"no notebook '07'; there are: 01_patching, 02_export, 03_decoder_nan"):
         find_notebooks(["01", "07"], folder)
     empty = tmp_path_factory.mktemp("empty")
-    with pytest.raises(InputError, match="holds no notebook"):
-        find_notebooks(folder=empty)
+    refused("holds no notebook", find_notebooks, folder=empty)
 
 
 @pytest.fixture
@@ -53,8 +53,7 @@ def test_a_path_and_a_name_of_the_working_directory_go_before_the_projects(folde
 def test_away_from_any_project_a_path_is_enough(own, monkeypatch):
     monkeypatch.setattr(selection, "PACKAGE", own)
     assert find_notebooks(["01_mine.ipynb"]) == [Path("01_mine.ipynb")]
-    with pytest.raises(InputError, match="change to a checkout"):
-        find_notebooks()
+    refused("change to a checkout", find_notebooks)
     (own / "pyproject.toml").write_text('[project]\nname = "kokoro_nb"\n')
     (own / "notebooks").mkdir()
     monkeypatch.chdir(own / "notebooks")
@@ -70,5 +69,4 @@ def test_a_value_of_another_kind_is_refused_before_anything_runs():
         ({"backends": "onnxruntime"}, "'backends' of 02 is a list, not 'onnxruntime'"),
         ({"frames": "many"}, "is a number, not 'many'"),
     ):
-        with pytest.raises(InputError, match=match):
-            require_kinds(notebook, bad, "02")
+        refused(match, require_kinds, notebook, bad, "02")

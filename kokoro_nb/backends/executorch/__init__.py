@@ -51,6 +51,14 @@ def _coreml(module: Any) -> Any:
     return module.CoreMLPartitioner(compile_specs=specs)
 
 
+def lowered_to_edge(exported: Exported, partitioner: Any | None) -> Any:
+    """Return ExecuTorch's Edge program of a copy of an exported one, parts of it taken as a partitioner says."""
+    from executorch.exir import to_edge_transform_and_lower
+
+    chain = [] if partitioner is None else [partitioner]
+    return to_edge_transform_and_lower(copy.deepcopy(exported.program), partitioner=chain)
+
+
 DELEGATES: dict[Name, Delegate] = {
     "xnnpack": Delegate(
         "XnnpackBackend", "xnnpack.partition.xnnpack_partitioner", lambda own: own.XnnpackPartitioner()
@@ -155,11 +163,7 @@ class Executorch(FileBackend):
     def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> dict[str, Place]:
         """Lower, plan the memory and write the ``.pte`` file."""
         with on_rung("lowered", seconds), quietly():
-            from executorch.exir import to_edge_transform_and_lower
-
-            partitioner = self.partitioner_for(exported)
-            chain = [] if partitioner is None else [partitioner]
-            edge = to_edge_transform_and_lower(copy.deepcopy(exported.program), partitioner=chain)
+            edge = lowered_to_edge(exported, self.partitioner_for(exported))
         with on_rung("serialised", seconds), quietly():
             from executorch.exir import ExecutorchBackendConfig
 

@@ -4,7 +4,6 @@ An operator that is left runs in ExecuTorch's portable kernels, between two piec
 piece of code to trust. The reasons are those of the delegate's own partitioner.
 """
 
-import copy
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +14,7 @@ from typing import Any
 
 from kokoro_nb.backends.base import on_rung, quietly
 from kokoro_nb.backends.called_operators import calling_module
-from kokoro_nb.backends.executorch import Executorch
+from kokoro_nb.backends.executorch import Executorch, lowered_to_edge
 from kokoro_nb.backends.executorch.executorch_private import of_executorch
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.specification import Specification
@@ -80,7 +79,7 @@ def partition_map(backend: Executorch, exported: Exported) -> tuple[Placement, .
     """
     if not isinstance(backend, Executorch) or backend.delegate is None:
         raise InputError(f"{backend.name} has no delegate, so there is nothing to map; take executorch-xnnpack.")
-    reason_of = _REASONS[backend.delegate]
+    fitting = _FITTING[backend.delegate]
     found: list[Placement] = []
 
     def look(partitioner: Any, program: Any) -> None:
@@ -90,18 +89,17 @@ def partition_map(backend: Executorch, exported: Exported) -> tuple[Placement, .
         for node in nodes:
             tag = node.meta.get("delegation_tag")
             number = None if tag is None else tags.index(tag)
+            words: list[str] = []
             try:
-                reason = reason_of(partitioner, program, node) if tag is None else ""
+                fits = tag is not None or fitting(partitioner, program, node, words)
+                reason = "" if tag is not None else UNKNOWN if fits or not words else words[0]
             except InputError as lost:  # this version does not say
                 reason = str(lost)
             operator = getattr(node.target, "__name__", str(node.target))  # without the name of the dialect
             found.append(Placement(node.name, operator, calling_module(node), number, reason))
 
     with on_rung("lowered"), quietly():
-        from executorch.exir import to_edge_transform_and_lower
-
-        chain = [_watching(backend.partitioner(), look)]
-        to_edge_transform_and_lower(copy.deepcopy(exported.program), partitioner=chain)
+        lowered_to_edge(exported, _watching(backend.partitioner(), look))
     return tuple(found)
 
 
@@ -121,24 +119,18 @@ def pieces(placements: Sequence[Placement]) -> int:
     return len({placement.delegate for placement in placements} - {None})
 
 
-def _said(fits: bool, words: list[str]) -> str:
-    """Return the first reason that a partitioner gave for a node that does not fit it."""
-    return UNKNOWN if fits or not words else words[0]
-
-
-def _xnnpack(partitioner: Any, program: Any, node: Any) -> str:
-    named = of_executorch("format_target_name")(node.target.__name__)
-    config = partitioner.target_partitioner_configs.get(named)
+def _xnnpack(partitioner: Any, program: Any, node: Any, words: list[str]) -> bool:
+    config = partitioner.target_partitioner_configs.get(of_executorch("format_target_name")(node.target.__name__))
     if config is None:
-        return "XNNPACK's partitioner has no entry for the operator"
-    with _complaints() as words:
-        return _said(config.check_constraints(node, program), words)
+        words.append("XNNPACK's partitioner has no entry for the operator")
+        return False
+    with _complaints(words):
+        return bool(config.check_constraints(node, program))
 
 
 @contextmanager
-def _complaints() -> Iterator[list[str]]:
+def _complaints(words: list[str]) -> Iterator[None]:
     """Collect the reasons that XNNPACK's configurations write into a log."""
-    words: list[str] = []
 
     def collect(record: logging.LogRecord) -> bool:
         words.append(getattr(record.msg, "reason", str(record.msg)))
@@ -150,29 +142,28 @@ def _complaints() -> Iterator[list[str]]:
     log.setLevel(logging.DEBUG)
     logging.disable(logging.NOTSET)
     try:
-        yield words
+        yield
     finally:
         logging.disable(disabled)
         log.removeFilter(collect)
         log.setLevel(level)
 
 
-def _coreml(partitioner: Any, program: Any, node: Any) -> str:
+def _coreml(partitioner: Any, program: Any, node: Any, words: list[str]) -> bool:
     support = of_executorch("_OperatorsSupportedForCoreMLBackend")()
-    words: list[str] = []
     support.log_once = words.append
-    return _said(support.is_node_supported({}, node), words)
+    return bool(support.is_node_supported({}, node))
 
 
-def _vulkan(partitioner: Any, program: Any, node: Any) -> str:
+def _vulkan(partitioner: Any, program: Any, node: Any, words: list[str]) -> bool:
     utils = of_executorch("utils")
     support = of_executorch("VulkanSupportedOperators")(utils.DEFAULT_TEXTURE_LIMITS, utils.DEFAULT_BUFFER_LIMIT)
-    words: list[str] = []
     support.log_skip = lambda node, reason: words.append(reason)
-    return _said(support.is_node_supported({}, node), words)
+    return bool(support.is_node_supported({}, node))
 
 
-_REASONS = {"xnnpack": _xnnpack, "coreml": _coreml, "vulkan": _vulkan}
+# each says whether a node fits a delegate, and adds the words in which the partitioner says why not
+_FITTING = {"xnnpack": _xnnpack, "coreml": _coreml, "vulkan": _vulkan}
 
 
 def _watching(partitioner: Any, look: Callable[[Any, Any], None]) -> Any:

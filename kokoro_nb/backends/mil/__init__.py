@@ -52,24 +52,6 @@ def load_program(path: str | Path) -> SavedProgram:
         If it is no ``.mlpackage``, is cut off or damaged, or holds a neural network, not a program.
     """
     path = Path(path)
-    spec = _spec(path)
-    try:
-        with quietly():
-            program = read_program(spec, str(path / WEIGHTS))
-            program.functions[spec.description.defaultFunctionName or "main"]
-    except Exception as error:
-        raise InputError(f"The program of {path} cannot be read ({one_line(error)}); export it again.") from error
-    return SavedProgram(spec, program)
-
-
-def _spec(path: Path) -> Any:
-    """Read the specification of a package.
-
-    Raises
-    ------
-    InputError
-        As `load_program`.
-    """
     if not (path / "Manifest.json").is_file():
         raise InputError(f"{path} is no Core ML package; give a folder that ends in .mlpackage.")
     try:
@@ -83,7 +65,13 @@ def _spec(path: Path) -> Any:
     if kind != "mlProgram":
         held = f"a Core ML model of kind {kind or 'none'}, not an ML program"
         raise InputError(f"{path} holds {held}; convert it to an mlprogram.")
-    return spec
+    try:
+        with quietly():
+            program = read_program(spec, str(path / WEIGHTS))
+            program.functions[spec.description.defaultFunctionName or "main"]
+    except Exception as error:
+        raise InputError(f"The program of {path} cannot be read ({one_line(error)}); export it again.") from error
+    return SavedProgram(spec, program)
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,9 @@ def matmul(x: Tensor, y: Tensor) -> Tensor:
     return result if y.ndim > 1 else result.squeeze(-1)
 
 
-def convolution(x: Tensor, weight: Tensor, strides: Sequence[int], dilations: Sequence[int], groups: int) -> Tensor:
+def convolution(
+    x: Tensor, weight: Tensor, strides: Sequence[int], dilations: Sequence[int], groups: int, transposed: bool = False
+) -> Tensor:
     """Convolve `x`, already padded, without a bias; float16: by input channel, within it by tap of the kernel.
 
     Parameters
@@ -64,54 +66,38 @@ def convolution(x: Tensor, weight: Tensor, strides: Sequence[int], dilations: Se
     x : torch.Tensor, shape (batch, channels in, *spatial)
         Signal.
     weight : torch.Tensor, shape (channels out, channels in / groups, *kernel)
-        Kernel.
+        Kernel; transposed of the shape (channels in, channels out / groups, *kernel).
     strides, dilations : sequence of int
         One for each spatial axis.
     groups : int
         Divides both numbers of channels.
+    transposed : bool
+        Convolve transposed, uncropped.
 
     Returns
     -------
     torch.Tensor, shape (batch, channels out, *spatial out)
+        Transposed, with ``(n - 1) * stride + (kernel - 1) * dilation + 1`` elements along each spatial axis.
     """
-    kernel = weight.shape[2:]
+    kernel, counts = weight.shape[2:], x.shape[2:]
     if x.dtype != torch.float16:
-        convolve = CONVOLUTIONS[len(kernel)]
-        return convolve(x, weight.to(x.dtype), None, tuple(strides), 0, tuple(dilations), groups)
+        convolve = (TRANSPOSED if transposed else CONVOLUTIONS)[len(kernel)]
+        kernels = weight.to(x.dtype)
+        return convolve(x, kernels, stride=tuple(strides), dilation=tuple(dilations), groups=groups)
     spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
-    sizes = [(n - span) // s + 1 for n, span, s in zip(x.shape[2:], spans, strides, strict=True)]
-    x = x.reshape(x.shape[0], groups, 1, -1, *x.shape[2:])
-    weight = weight.half().reshape(1, groups, -1, weight.shape[1], prod(kernel), *[1] * len(sizes))
-    result = torch.zeros(x.shape[0], groups, weight.shape[2], *sizes, dtype=torch.float16)
-    term = torch.empty_like(result)
-    for channel in range(weight.shape[3]):
-        for number, tap in enumerate(np.ndindex(*kernel)):
-            window = _window(tap, sizes, strides, dilations)
-            torch.mul(x[:, :, :, channel][window], weight[:, :, :, channel, number], out=term)
-            result += term
-    return result.reshape(x.shape[0], -1, *sizes)
-
-
-def transposed_convolution(
-    x: Tensor, weight: Tensor, strides: Sequence[int], dilations: Sequence[int], groups: int
-) -> Tensor:
-    """Convolve transposed, uncropped and without a bias; float16: by input channel, within it by tap.
-
-    As `convolution`, but the weight has the shape (channels in, channels out / groups, *kernel), and the result
-    ``(n - 1) * stride + (kernel - 1) * dilation + 1`` elements along each spatial axis.
-    """
-    kernel = weight.shape[2:]
-    if x.dtype != torch.float16:
-        convolve = TRANSPOSED[len(kernel)]
-        return convolve(x, weight.to(x.dtype), None, tuple(strides), 0, 0, groups, tuple(dilations))
-    counts = x.shape[2:]
-    sizes = [(n - 1) * s + (k - 1) * d + 1 for n, k, s, d in zip(counts, kernel, strides, dilations, strict=True)]
+    along = zip(counts, spans, strides, strict=True)
+    sizes = [(n - 1) * s + span if transposed else (n - span) // s + 1 for n, span, s in along]
     x = x.reshape(x.shape[0], groups, 1, -1, *counts)
-    weight = weight.half().reshape(1, groups, -1, weight.shape[1], prod(kernel), *[1] * len(sizes)).transpose(2, 3)
+    weight = weight.half().reshape(1, groups, -1, weight.shape[1], prod(kernel), *[1] * len(sizes))
+    weight = weight.transpose(2, 3) if transposed else weight
     result = torch.zeros(x.shape[0], groups, weight.shape[2], *sizes, dtype=torch.float16)
     for channel in range(weight.shape[3]):
         for number, tap in enumerate(np.ndindex(*kernel)):
-            result[_window(tap, counts, strides, dilations)] += x[:, :, :, channel] * weight[:, :, :, channel, number]
+            signal, factor = x[:, :, :, channel], weight[:, :, :, channel, number]
+            if transposed:
+                result[_window(tap, counts, strides, dilations)] += signal * factor
+            else:
+                result += signal[_window(tap, sizes, strides, dilations)] * factor
     return result.reshape(x.shape[0], -1, *sizes)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from kokoro_nb.backends.base import Failure, RungError, on_rung, quietly
 from kokoro_nb.backends.exported import Exported, snapshot
@@ -21,7 +21,6 @@ from kokoro_nb.backends.signature import Arrays, call_arguments, example_inputs
 from kokoro_nb.errors import InputError
 
 Place = Literal["npu", "cpu", "removed", "unknown"]
-PLACES: tuple[Place, ...] = ("npu", "cpu", "removed", "unknown")
 SCOPES = "pkg.torch.onnx.name_scopes"  # torch's exporter: module paths from the root down, then the node's own name
 FOLDED = "folded into a constant or fused with another node before the provider saw the graph"
 MERGED = "accepted, then merged with others when the graph was changed to channels-last layout"
@@ -84,7 +83,10 @@ class Assignment:
         """Return the row of a table."""
         return {
             "nodes": len(self.nodes),
-            **{f"on {place.upper()}" if place in ("npu", "cpu") else place: self.count(place) for place in PLACES},
+            **{
+                f"on {place.upper()}" if place in ("npu", "cpu") else place: self.count(place)
+                for place in get_args(Place)
+            },
             "accepted one by one": sum(node.accepted is True for node in self.nodes),
             "inserted": sum(self.inserted.values()),
             "refusal": self.refusal,

@@ -234,8 +234,8 @@ def compile_onnx(model: Path, context: Path, options: Mapping[str, str]) -> tupl
     """
     config = {"ep.context_enable": "1", "ep.context_file_path": str(context)}
     with Worker() as worker:
-        answer = worker.ask("open", model=str(model), options=dict(options), config=config, verbose=True)
-        return answer["nodes"], worker.log()
+        placed = worker.ask("open", model=str(model), options=dict(options), config=config, verbose=True)
+        return placed, worker.log()
 
 
 def compile_checked(model: Path, context: Path, options: Mapping[str, str]) -> None:

@@ -17,9 +17,7 @@ VERBOSE, ERRORS = 0, 3  # levels of ONNX Runtime's log
 _open: list[Any] = []  # the session, if there is one
 
 
-def compile_or_load(
-    model: str, options: dict[str, str], config: dict[str, str], verbose: bool = False
-) -> dict[str, Any]:
+def compile_or_load(model: str, options: dict[str, str], config: dict[str, str], verbose: bool = False) -> list[Any]:
     """Open a session on the first Qualcomm device, and keep it.
 
     Parameters
@@ -35,8 +33,8 @@ def compile_or_load(
 
     Returns
     -------
-    dict
-        ``nodes``: (provider, name, domain, operator type) of every node placed.
+    list of tuple
+        Provider, name, domain and operator type of every node placed.
     """
     import onnxruntime
     import onnxruntime_qnn
@@ -54,8 +52,7 @@ def compile_or_load(
     session = onnxruntime.InferenceSession(model, settings, enable_fallback=0)
     _open[:] = [session]
     placed = session.get_provider_graph_assignment_info()
-    nodes = [(part.ep_name, node.name, node.domain, node.op_type) for part in placed for node in part.get_nodes()]
-    return {"nodes": nodes}
+    return [(part.ep_name, node.name, node.domain, node.op_type) for part in placed for node in part.get_nodes()]
 
 
 def run(feeds: dict[str, Any], outputs: Sequence[str]) -> list[Any]:

@@ -10,7 +10,7 @@ import torch
 from kokoro_nb.backends.mil.interpreter import Interpreter
 from kokoro_nb.backends.mil.operators import OPERATORS
 from kokoro_nb.backends.mil.rounding import FLOAT32, FLOAT64
-from kokoro_nb.errors import InputError
+from tests.refusals import refused
 
 X = np.array([[1.0, -2.0, 3.0]], "float32")
 PLACE = {"x": (1, 3)}
@@ -71,22 +71,19 @@ def test_a_value_is_freed_when_nothing_reads_it_any_more(mil, mb, monkeypatch):
     ],
 )
 def test_refuses_inputs_that_do_not_fit(chain, inputs, sentence):
-    with pytest.raises(InputError, match=sentence):
-        Interpreter(chain).run(inputs)
+    refused(sentence, Interpreter(chain).run, inputs)
 
 
 def test_integers_of_any_width_are_taken_within_32_bits(mil, mb):
     interpreter = Interpreter(mil.program({"x": ((1, 3), "int32")}, lambda x: mb.add(x=x, y=1, name="more")))
     more = interpreter.run({"x": np.array([[1, 2, 3]], "int64")})["more"]
     assert (more.dtype, more.tolist()) == (np.int32, [[2, 3, 4]])
-    with pytest.raises(InputError, match="beyond its range"):
-        interpreter.run({"x": np.array([[1, 2, 2**40]], "int64")})
+    refused("beyond its range", interpreter.run, {"x": np.array([[1, 2, 2**40]], "int64")})
 
 
 def test_an_operator_that_cannot_be_executed_is_named(chain, monkeypatch):
     monkeypatch.delitem(OPERATORS, "exp")
-    with pytest.raises(InputError, match=r"operator 'e' is of type exp, which .* does not execute; convert the model"):
-        Interpreter(chain)
+    refused(r"operator 'e' is of type exp, which .* does not execute; convert the model", Interpreter, chain)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.mil import load_program
 from kokoro_nb.backends.mil.interpreter import Interpreter
-from kokoro_nb.errors import InputError
+from tests.refusals import refused
 
 WEIGHT = np.random.default_rng(0).normal(size=(40, 30)).astype("float32")
 DATA = "Data/com.apple.CoreML"
@@ -75,8 +75,7 @@ def test_refuses_what_is_no_package(tmp_path):
     file = tmp_path / "model.mlmodel"
     file.write_bytes(b"text")
     for path in (file, tmp_path, tmp_path / "absent.mlpackage"):
-        with pytest.raises(InputError, match=r"is no Core ML package; give a folder that ends in \.mlpackage"):
-            load_program(path)
+        refused(r"is no Core ML package; give a folder that ends in \.mlpackage", load_program, path)
 
 
 @pytest.mark.parametrize("spoil", ["Manifest.json", f"{DATA}/model.mlmodel", f"{DATA}/weights/weight.bin"])
@@ -84,8 +83,7 @@ def test_refuses_a_package_that_was_cut_off(package, tmp_path, spoil):
     path = shutil.copytree(package, tmp_path / "copy.mlpackage")
     content = (path / spoil).read_bytes()
     (path / spoil).write_bytes(content[: len(content) // 2])
-    with pytest.raises(InputError, match=r"(is damaged|cannot be read) .*; export it again"):
-        load_program(path)
+    refused(r"(is damaged|cannot be read) .*; export it again", load_program, path)
 
 
 def test_refuses_a_neural_network(tmp_path):
@@ -97,5 +95,4 @@ def test_refuses_a_neural_network(tmp_path):
     path = tmp_path / "old.mlpackage"
     with quietly():
         ct.utils.save_spec(spec, str(path), weights_dir=str(tmp_path))
-    with pytest.raises(InputError, match="of kind neuralNetwork, not an ML program; convert it to an mlprogram"):
-        load_program(path)
+    refused("of kind neuralNetwork, not an ML program; convert it to an mlprogram", load_program, path)

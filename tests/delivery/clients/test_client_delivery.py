@@ -24,6 +24,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.models.speaking import TextToAudio
 from kokoro_nb.models.voices import load_voice
 from tests.delivery.clients.conftest import SYMBOLS
+from tests.refusals import refused
 
 NAMES = [f"{rules.client}=={rules.versions}" for rules in CONTRACTS if rules.form == "ONNX"]
 
@@ -136,8 +137,7 @@ def test_an_interrupted_delivery_leaves_nothing(voiced, tmp_path, monkeypatch):
     ],
 )
 def test_bad_input_is_one_sentence_and_writes_nothing(voiced, tmp_path, settings, said):
-    with pytest.raises(InputError, match=said):
-        deliver_to(voiced, folder=tmp_path / "folder", **{"client": "kokoro-onnx", **settings})
+    refused(said, deliver_to, voiced, folder=tmp_path / "folder", **{"client": "kokoro-onnx", **settings})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -152,8 +152,7 @@ def test_bad_input_is_one_sentence_and_writes_nothing(voiced, tmp_path, settings
 def test_a_changed_delivery_is_refused(deliveries, tmp_path, damage):
     folder = shutil.copytree(deliveries("kokoro-onnx"), tmp_path / "copy")
     damage(folder)
-    with pytest.raises(InputError, match="is not as it was delivered"):
-        read_delivery(folder)
+    refused("is not as it was delivered", read_delivery, folder)
 
 
 def test_one_verb_and_one_command(tmp_path, capsys):
@@ -207,10 +206,8 @@ def test_only_what_pytorch_says_from_the_same_har_is_accepted(deliveries, voiced
     row = _judged(deliveries, voiced, lambda *_: [said], shift=1)
     assert not (row.durations != "other" and row.from_har > 100)
     for spoilt in (said[:-1], np.r_[said[:1] + 1, said[1:]]):  # cut, and a token more
-        with pytest.raises(InputError, match="not what a tapped file says"):
-            _judged(deliveries, voiced, lambda *_, audio=spoilt: [audio])
-    with pytest.raises(InputError, match="not what a tapped file says"):
-        read_tapped(np.full(1200, 0.1, np.float32))
+        refused("not what a tapped file says", _judged, deliveries, voiced, lambda *_, audio=spoilt: [audio])
+    refused("not what a tapped file says", read_tapped, np.full(1200, 0.1, np.float32))
 
 
 def test_other_durations_are_accepted_only_where_float16_gives_them(voiced):
@@ -246,8 +243,7 @@ def test_the_client_and_its_imitation_feed_what_the_contract_says(tmp_path, clie
 def test_a_client_that_is_not_there_says_so(monkeypatch, tmp_path):
     monkeypatch.setenv(client_programs.ENVIRONMENT, str(tmp_path / "none"))
     assert "is not installed; install it apart" in absence("kokoro-onnx")
-    with pytest.raises(InputError, match="is not installed"):
-        speak_in("kokoro-onnx", tmp_path, [])
+    refused("is not installed", speak_in, "kokoro-onnx", tmp_path, [])
 
 
 def test_a_client_that_ends_says_what_it_said(tmp_path):

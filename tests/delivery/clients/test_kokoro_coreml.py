@@ -17,12 +17,12 @@ from kokoro_nb.delivery.clients.exported_programs import NoiseChoice, package
 from kokoro_nb.delivery.clients.hosts import KokoroCoreMlHost, hosted_har, normal_noise
 from kokoro_nb.delivery.clients.known_clients import Room, contract
 from kokoro_nb.delivery.clients.programs import StageProgram
-from kokoro_nb.errors import InputError
 from kokoro_nb.models import model_cuts
 from kokoro_nb.models.architecture import full_config
 from kokoro_nb.models.padding import held, of_frames
 from kokoro_nb.models.patches import class_patches
 from tests.delivery.clients.conftest import SYMBOLS, chained, says_what_pytorch_says, write_voice
+from tests.refusals import refused
 
 CLIENT = "kokoro-coreml"
 RULES = contract(CLIENT)
@@ -127,8 +127,7 @@ def test_it_is_chained_as_the_client_chains(good):
     ],
 )
 def test_what_the_client_cannot_speak_is_one_sentence(good, request_, said):
-    with pytest.raises(InputError, match=said):
-        KokoroCoreMlHost(good, RULES).utter(request_)
+    refused(said, KokoroCoreMlHost(good, RULES).utter, request_)
 
 
 def test_the_source_has_its_pitch_and_its_noise():
@@ -179,14 +178,10 @@ def test_what_is_wrong_is_named(folder, name):
 
 
 def test_what_the_client_leaves_no_choice_of_is_refused_and_nothing_is_written(voiced, tmp_path, capsys):
-    with pytest.raises(InputError, match="makes the source's noise itself"):
-        deliver_to(voiced, CLIENT, tmp_path / "folder", noise=NoiseChoice())
-    with pytest.raises(InputError, match="no size for 100 tokens"):
-        Room(100)
-    with pytest.raises(InputError, match="no size of 4 s"):
-        Room(32, (3, 4))
-    with pytest.raises(InputError, match="has programs of one size"):
-        deliver_to(voiced, "kokoro-onnx", tmp_path / "folder", room=Room())
+    refused("makes the source's noise itself", deliver_to, voiced, CLIENT, tmp_path / "folder", noise=NoiseChoice())
+    refused("no size for 100 tokens", Room, 100)
+    refused("no size of 4 s", Room, 32, (3, 4))
+    refused("has programs of one size", deliver_to, voiced, "kokoro-onnx", tmp_path / "folder", room=Room())
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("mine", encoding="utf-8")
     for arguments in ([str(tmp_path / "full")], [str(tmp_path / "folder"), "--seconds", "4"]):

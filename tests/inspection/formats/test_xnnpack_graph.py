@@ -8,11 +8,11 @@ from torch import nn
 from torch.nn import functional as F
 
 import kokoro_nb as nb
-from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.formats import xnnpack_graph
 from kokoro_nb.inspection.formats.pte_file import PteFile
 from kokoro_nb.inspection.formats.xnnpack_graph import KINDS, XnnDelegate
 from tests.corpus.forms import xnnpack_pte
+from tests.refusals import refused
 
 pytest.importorskip("executorch")
 
@@ -103,12 +103,9 @@ def test_numbers_of_a_payload_have_all_their_bits_and_damage_is_reported():
     assert value.scale.item() == torch.tensor(0.1).item()
     assert (value.zero_point, read.nodes[0].kind, ends) == (7, "XNNCopy", [0, 1])
     for end in (0, 3, 30, len(data) // 2):
-        with pytest.raises(InputError, match="its payload is damaged"):
-            XnnDelegate.read(data[:end], {}, [(3,), (3,)])
-    with pytest.raises(InputError, match="other inputs or outputs than its call"):
-        XnnDelegate.read(data, {}, [(3,), None])
+        refused("its payload is damaged", XnnDelegate.read, data[:end], {}, [(3,), (3,)])
+    refused("other inputs or outputs than its call", XnnDelegate.read, data, {}, [(3,), None])
     lost = bytearray(data)
     for place in range(data.index(b"XN01"), len(data)):
         lost[place] = 0xFF
-    with pytest.raises(InputError, match="its payload is damaged"):
-        XnnDelegate.read(bytes(lost), {}, [(3,), (3,)])
+    refused("its payload is damaged", XnnDelegate.read, bytes(lost), {}, [(3,), (3,)])

@@ -9,6 +9,7 @@ from safetensors.torch import save_file
 from kokoro_nb.errors import InputError
 from kokoro_nb.models.pocket import pocket_architecture
 from kokoro_nb.run_apart import run_apart
+from tests.refusals import refused
 
 
 def test_nothing_is_fetched(monkeypatch):
@@ -84,21 +85,17 @@ def _less(state):
     ],
 )
 def test_what_does_not_fit_is_refused(files, change, about, said):
-    with pytest.raises(InputError, match=said):
-        pocket_architecture.load_published(files(change, **about))
+    refused(said, pocket_architecture.load_published, files(change, **about))
 
 
 def test_what_is_no_configuration_is_refused(tmp_path):
-    with pytest.raises(InputError, match=r"There is no file .*absent\.yaml"):
-        pocket_architecture.load_published(str(tmp_path / "absent.yaml"))
+    refused(r"There is no file .*absent\.yaml", pocket_architecture.load_published, str(tmp_path / "absent.yaml"))
     path = tmp_path / "own.yaml"
     for text in ("{", "- 1", yaml.safe_dump(pocket_architecture.small_config() | {"colour": "red"})):
         path.write_text(text, encoding="utf-8")
-        with pytest.raises(InputError, match="is no configuration of PocketTTS"):
-            pocket_architecture.load_published(str(path))
+        refused("is no configuration of PocketTTS", pocket_architecture.load_published, str(path))
     path.write_text(yaml.safe_dump(pocket_architecture.small_config()), encoding="utf-8")
-    with pytest.raises(InputError, match="names no weights"):
-        pocket_architecture.load_published(str(path))
+    refused("names no weights", pocket_architecture.load_published, str(path))
 
 
 def test_without_a_network_the_hub_is_asked_for_in_vain(hub_cache):

@@ -67,7 +67,7 @@ def convolved(
         x = padded(x, paddings(pad_type, pad, sizes, spans, strides))
         x = accumulation.convolution(x, weight, strides, dilations, groups)
     else:
-        full = accumulation.transposed_convolution(x, weight, strides, dilations, groups)
+        full = accumulation.convolution(x, weight, strides, dilations, groups, transposed=True)
         wanted = [size * step for size, step in zip(sizes, strides, strict=True)]
         if pad_type == "same":
             surplus = [max(0, n - w) for n, w in zip(full.shape[2:], wanted, strict=True)]

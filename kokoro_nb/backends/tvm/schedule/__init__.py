@@ -125,11 +125,6 @@ class TvmScheduled(Tvm):
         """Return the processor."""
         return {"target": _this_processor()}
 
-    def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> None:
-        """Import, compile and link."""
-        use_threads_of_pytorch()  # TVM computes what is constant
-        super().write(exported, path, seconds)
-
     def opened(self, artifact: Artifact, path: Path) -> TvmProgram:
         """Load the library into a virtual machine, which computes on as many threads as PyTorch."""
         use_threads_of_pytorch()
@@ -139,6 +134,7 @@ class TvmScheduled(Tvm):
         """Return TVM's executable of a program."""
         import tvm
 
+        use_threads_of_pytorch()  # TVM computes what is constant
         target = tvm.target.Target(_this_processor())
         with target:
             return tvm.compile(relax_module(exported.program), target=target, relax_pipeline=_pipeline(target))
