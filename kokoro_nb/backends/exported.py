@@ -99,8 +99,6 @@ class Exported:
         The program without writes in place, where it is known already; None where `specification` is to make it.
     supplied : tuple of str
         What this package changed in the program for a runtime that lacks it, by name.
-    training : tuple of str
-        The parts of the module that were in training mode; the module itself has an empty name.
     """
 
     module: Any
@@ -112,7 +110,6 @@ class Exported:
     named_by: Specification | None = None
     functional: Any = None
     supplied: tuple[str, ...] = ()
-    training: tuple[str, ...] = ()
 
     @cached_property
     def specification(self) -> Specification:
@@ -173,8 +170,7 @@ def export_program(
     patches, took = active_patches(), seconds["exported"]
     known = zip(expected, user_inputs(program).values(), strict=True)
     opened = tuple(replace(spec, open=signature.open_axes(one.shape)) for spec, one in known)
-    modes = tuple(name for name, part in module.named_modules() if part.training)
-    return Exported(twin, program, opened, tuple(outputs), patches, took, training=modes)
+    return Exported(twin, program, opened, tuple(outputs), patches, took)
 
 
 def user_inputs(program: Any) -> dict[str, Any]:

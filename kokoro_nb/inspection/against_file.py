@@ -12,12 +12,11 @@ from kokoro_nb.inspection.compared_constants import (
     changed_parameters,
     differing,
     foreign_constants,
-    halves_noted,
     largest_change,
     misquantised_weights,
     other_number,
 )
-from kokoro_nb.inspection.compared_program import TRAINS, ComparedNode
+from kokoro_nb.inspection.compared_program import ComparedNode
 from kokoro_nb.inspection.compared_values import ValueSketch, channel_fit, factor_of, nearest, scaled
 from kokoro_nb.inspection.judged_run import InspectionFinding
 from kokoro_nb.inspection.paired_values import APART, CLOSE, EXACT, OTHER, REGROUPED, REPLACED, SAME, PairedValues
@@ -58,7 +57,6 @@ class PairedPrograms(PairedValues):
             note += f" It has {mine} outputs and new states, {theirs}: the last are not compared."
         if self.reference.held:
             note += f" It lacks the inputs {listed(self.reference.held)}, which the reference has as given."
-        note += " ".join(["", *halves_noted(self.reference, self.candidate)])
         every = self._changed(self.candidate.nodes)
         changed = islice((f"{one}, of which {how}" for one, _, how, part in every if part > REPLACED), FEW)
         words = "; ".join(changed)
@@ -92,8 +90,6 @@ class PairedPrograms(PairedValues):
         for one, twin, words, _ in paired._changed(paired.behind(node.reads)):
             if "attribute" in words and paired.differs(one.outputs, twin.outputs) > paired.limit:
                 return paired._beside(one, twin, "with the same inputs")
-        for one, twin in paired._set_otherwise(paired.behind(node.reads)):
-            return paired._first(one, list(differing(twin, one)), twin.key, node)
         found = paired.at(node)
         return replace(found, counterpart=found.counterpart or paired.counterpart(node))
 
@@ -130,14 +126,6 @@ class PairedPrograms(PairedValues):
             part, _, one = sorted((largest_change(one, node), k, one) for k, one in enumerate(others))[0]
             words = "; ".join(words for _, words in others[one])
             yield node, one, words, np.inf if "attribute" in words else part
-
-    def _set_otherwise(self, nodes: Sequence[ComparedNode]) -> Iterator[tuple[ComparedNode, ComparedNode]]:
-        """Yield those of which no counterpart in another format has the same attributes, and which lack its result."""
-        for node in nodes:
-            read = self.paired_reads(node)
-            like = [one for one in self.counterparts(node) if one.kind == node.kind and self.read_by(one) == read]
-            if read and like and self.is_missing(like[0]) and all(any(differing(one, node)) for one in like):
-                yield node, like[0]
 
     def _held_closer(self) -> "PairedPrograms":
         """Return it as close as constants of the same bits allow, or else one of integers whose outputs differ."""
@@ -190,8 +178,6 @@ class PairedPrograms(PairedValues):
 
     def at(self, node: ComparedNode) -> InspectionFinding:
         """Say how a node differs from what reads the same in the reference."""
-        if node.trains:
-            return _found(node, "operator lowered as another", f"{node} {TRAINS}.")
         others = self.counterparts(node)
         twin = next((one for one in others[:1] if one.operator == node.operator), None)
         other = twin or next((one for one in others if self.is_missing(one)), None)

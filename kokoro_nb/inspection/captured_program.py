@@ -10,7 +10,7 @@ import numpy as np
 
 from kokoro_nb.backends.signature import TensorSpec, array_of, checked
 from kokoro_nb.errors import one_line
-from kokoro_nb.inspection.compared_program import TRAINS, ComparedProgram
+from kokoro_nb.inspection.compared_program import ComparedProgram
 from kokoro_nb.inspection.input_maker import MadeInputs, varied
 from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.judged_run import Blame, JudgedRun, OperatorAlone, node_findings
@@ -202,7 +202,6 @@ class CapturedProgram(Meaning, Protocol):
         )
         findings, notes = node_findings(seen)
         nodes = program.nodes
-        notes = (*(f"{one} {TRAINS}." for one in nodes if one.trains), *notes)
         loud, noted = imprecise(nodes, seen.judgements, outputs, bool(findings))
         said = (*facts.notes, *unread_inputs(seen.inputs, nodes), *filter(None, [seen.stopped]), *notes, *noted)
         found, count = (*findings, *unstable(outputs), *loud), len(seen.nodes)

@@ -44,26 +44,6 @@ def same_constants(reference: ComparedProgram, candidate: ComparedProgram) -> bo
     return True
 
 
-def halves_noted(reference: ComparedProgram, candidate: ComparedProgram) -> Iterator[str]:
-    """Say how many constants of float32 hold numbers of 16 bits alone, where more do than in the reference."""
-    own, known = _of_halves(candidate), _of_halves(reference)
-    if len(own) > len(known):
-        name, kind = own[-1]
-        words = f"Constants of float32 ({len(own)}, such as '{name}') hold numbers of {kind} alone"
-        yield f"{words}; in {reference.label} {len(known)} do."
-
-
-def _of_halves(program: ComparedProgram) -> list[tuple[str, str]]:
-    """Return the larger constants of float32 whose numbers 16 bits hold as well, by name, with that type."""
-    import torch
-
-    held = (one for node in program.nodes for one in node.held if one[1].size >= LARGE)
-    wide = ((name, torch.tensor(array)) for name, array in held if array.dtype == np.float32)
-    kinds = (torch.bfloat16, torch.float16)
-    found = ((name, kind, one) for name, one in wide for kind in kinds if torch.equal(one.to(kind).float(), one))
-    return [(name, str(kind).removeprefix("torch.")) for name, kind, one in found if len(one.unique()) > LARGE]
-
-
 def _measures(array: np.ndarray) -> np.ndarray:
     """Return the ends and the norm of a constant, none of them 0."""
     found = np.array([array.min(initial=0), array.max(initial=0), np.linalg.norm(array.astype(np.float64))])

@@ -22,9 +22,6 @@ from kokoro_nb.traces.trace import CONSTANT, Meaning, Operator
 Observe = Callable[[str, Value], object]
 ROUNDING = ("QuantizeLinear", "DynamicQuantizeLinear")
 PLAIN = (bool, int, float, str, list, tuple)
-IMPLIED = {"cumsum": {"exclusive": 0, "reverse": 0}, **{key: {"select_last_index": 0} for key in ("argmax", "argmin")}}
-"""What operators of PyTorch always do, as attributes that other formats have for it."""
-TRAINS = "normalises by the statistics of the batch: the file was exported in training mode"
 SHORT = 8  # elements of a constant inside of a loop that are written out
 
 
@@ -60,12 +57,6 @@ class ComparedNode(NodeIdentity):
     def held(self) -> list[tuple[str, np.ndarray]]:
         """Its constants alone."""
         return [one for one in self.constants if one is not None]
-
-    @property
-    def trains(self) -> bool:
-        """Whether it is a batch norm by the statistics of the batch."""
-        named = "native_batch_norm_legit_functional.default[0]"
-        return self.operator.endswith(named) or bool(self.attributes.get("training_mode"))
 
     @cached_property
     def kind(self) -> str:
@@ -229,7 +220,6 @@ def of_exported(exported: Exported, label: str, keys: Mapping[str, str] | None =
         reads = tuple(name.removeprefix("input:") for name in one.inputs if not name.startswith(CONSTANT))
         key, constants = (keys or {}).get(one.name, one.name), _constants(exported, one)
         numbers, source = specification.numbers(one.name), specification.source_line(one.name)
-        numbers = {**numbers, **IMPLIED.get(one.kind, {})}
         nodes.append(ComparedNode(index, key, one.op, reads, (one.name,), constants, numbers, source))
     names, states = (spec.name for spec in exported.inputs), filter(None, specification.state.values())
     outputs = (*specification.givers.values(), *states)

@@ -16,7 +16,7 @@ from kokoro_nb.cache_keys import rival_runtimes
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection import whole_file
 from kokoro_nb.inspection.against_file import WORDS, PairedPrograms
-from kokoro_nb.inspection.compared_program import TRAINS, ComparedProgram, by_name, lacking, of_exported, of_onnx
+from kokoro_nb.inspection.compared_program import ComparedProgram, by_name, lacking, of_exported, of_onnx
 from kokoro_nb.inspection.file_run import FileRun, examined
 from kokoro_nb.inspection.float16_foresight import float16_foresight, foreseen
 from kokoro_nb.inspection.formats import FORMATS, read_program
@@ -109,11 +109,9 @@ def _bodies(nodes: Sequence[OnnxNode]) -> tuple[str, ...]:
 
 
 def _drawing(nodes: Sequence[OnnxNode]) -> tuple[str, ...]:
-    """Return in a sentence which nodes draw at random, and which are in training mode."""
+    """Return in a sentence which nodes draw at random."""
     drawing = [node.key for node in nodes if node.is_random]
-    said = (f"{len(drawing)} nodes draw at random: {', '.join(drawing[:5])}.",) if drawing else ()
-    modes = (node for node in nodes if any(one.name == "training_mode" and one.i for one in node.proto.attribute))
-    return (*said, *(f"{node} {TRAINS}." for node in modes))
+    return (f"{len(drawing)} nodes draw at random: {', '.join(drawing[:5])}.",) if drawing else ()
 
 
 def _unlike(nodes: Mapping[OnnxNode, str]) -> tuple[str, ...]:

@@ -245,10 +245,6 @@ def card(found: Diagnosis, whole: bool = False) -> markup.Fragment:
     facts = [] if found.output is None else [Fact("output", str(found.output))]
     facts += card_facts(found.row(), whole)
     facts += [Fact("unread", f"No operator reads {', '.join(found.unread)}.")] if found.unread else []
-    if modes := () if found.subject is None else found.subject.candidate.training:
-        parts = "the module" if "" in modes else markup.listed(modes)
-        text = f"Training mode was on in {parts}; the export was made in evaluation mode, as after `eval()`."
-        facts.append(Fact("mode", text))
     facts += [Fact("supplied by kokoro_nb", ", ".join(found.supplied))] if found.supplied else []
     facts.append(Fact("method", found.method, (found.why,)))
     return facts_card(markup.line(found.verdict, found.statement), facts)

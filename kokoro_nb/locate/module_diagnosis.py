@@ -4,17 +4,13 @@ An export may be wrong although its operators compute what they should: in dtype
 """
 
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from kokoro_nb.backends.base import Failure
-from kokoro_nb.backends.eager import EagerProgram
-from kokoro_nb.backends.exported import export_program, snapshot
 from kokoro_nb.backends.ladder import difference
-from kokoro_nb.backends.signature import BFLOAT16, checked
+from kokoro_nb.backends.signature import BFLOAT16
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.faults.planting import program_copy
 from kokoro_nb.findings import Verdict
@@ -27,11 +23,9 @@ from kokoro_nb.locate.local_error import LocalError, explained_errors, parts
 from kokoro_nb.locate.output_error import Limits, OutputError, output_error, worst_output
 from kokoro_nb.locate.propagation import Deviation, ErrorPropagation, deviations, lossy_culprits, with_effects
 from kokoro_nb.locate.rule_evidence import Evidence
-from kokoro_nb.markup import listed
 from kokoro_nb.traces.statistics import describe
 from kokoro_nb.traces.trace import CONSTANT, Given, Operator, Tap, Trace
 
-ANOTHER = 1e-4  # of an output's peak: more than what rounding makes of it from call to call
 HELD = {BFLOAT16: "float32", "complex64": "float32", "complex128": "float64"}
 """Dtype of the numbers of the array that holds an output; complex ones may be given as their parts."""
 
@@ -178,56 +172,6 @@ def _lost_state(found: Investigation, limits: Limits) -> list[Culprit]:
             cause = Mechanism("lost state", f"'{buffer}' is not kept from one call to the next", (text,))
             culprits[name] = unseen_at(operators[name], found.backend, cause, text)
     return list(culprits.values())
-
-
-def with_plain_state(found: Diagnosis) -> Diagnosis:
-    """Return a diagnosis that nothing is wrong, unless a plain attribute makes the next call in PyTorch another.
-
-    An export keeps what its buffers hold, not what other attributes do. Both calls start with the same buffers and
-    draw the same random numbers. Named is the first operator that is another one in an export after the first call.
-    """
-    import torch
-
-    subject = found.subject
-    if subject is None or found.verdict != "pass":
-        return found
-    exported, right = subject.candidate, list[Given]()
-    twin, declared = snapshot(exported.module), getattr(exported.module, "output_names", None)
-    program, plain = EagerProgram(twin, exported.inputs, declared, exported.patches, False), _plain_attributes(twin)
-    for _ in range(2):
-        given = {name: np.array(one) for name, one in checked(subject.inputs, exported.inputs).items()}
-        with torch.random.fork_rng(), suppress(Exception):  # of a module that takes one call alone
-            torch.manual_seed(0)
-            right.append(program.run(given))
-        changed = [name for name, text in _plain_attributes(twin).items() if plain.get(name) != text]
-        if not changed:
-            return found
-        for part, own in zip(twin.modules(), snapshot(exported.module).modules(), strict=False):
-            for name, tensor in own.named_buffers(recurse=False):
-                setattr(part, name, tensor)
-    error = worst_output(*right) if len(right) == 2 else "the module stops"
-    if isinstance(error, OutputError) and error.verdict != "fail" and error.of_peak <= ANOTHER:
-        return found
-    here, later = exported.specification, export_program(twin, subject.inputs)
-    there = here if isinstance(later, Failure) else later.specification
-    pairs = list(zip(here.operators, there.operators, strict=False))
-    differ = [one for one, other in pairs if one != other or here.numbers(one.name) != there.numbers(other.name)]
-    operator = next(iter([*differ, *here.operators[-1:]]))
-    names = listed([f"'{one}'" for one in changed])
-    words = f"the module keeps state in plain attributes ({names}), which an export does not contain"
-    text = f"in PyTorch, at a second call with the same inputs, {error}"
-    cause = Mechanism("lost state", words, (f"{text}; make it a buffer, or an input and an output",))
-    culprit = replace(unseen_at(operator, found.backend, cause, text), source=here.source_line(operator.name))
-    return replace(found, verdict="fail", culprits=(culprit,), statement=f"{words[0].upper()}{words[1:]}: {text}.")
-
-
-def _plain_attributes(module: Any) -> dict[str, str]:
-    """Return what the attributes of a module and its parts hold, but for its tensors and modules, in words."""
-    import torch
-
-    known, parts = {*vars(torch.nn.Module())}, module.named_modules()
-    named = ((f"{path}.{name}".lstrip("."), one) for path, part in parts for name, one in vars(part).items())
-    return {name: repr(one) for name, one in named if name.rpartition(".")[2] not in known}
 
 
 def _explained(culprit: Culprit, deviation: Deviation | None, found: Investigation) -> Culprit:

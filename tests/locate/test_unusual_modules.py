@@ -132,37 +132,10 @@ def test_a_cache_that_is_not_kept_shows_at_the_next_position():
     assert "on a later call" in found.statement
 
 
-class _Smoothed(nn.Module):
-    """Keeps the frames of past calls, and reads them (`depth` 2) or does not (1)."""
-
-    def __init__(self, depth):
-        super().__init__()
-        self.frames, self.depth = {"past": []}, depth
-
-    def forward(self, x):
-        self.frames["past"].append(x.tanh())
-        return torch.stack(self.frames["past"][-self.depth :]).sum(0) * 0.5
-
-
-@pytest.mark.parametrize(("depth", "status"), [(1, 0), (2, 1)])
-def test_state_in_a_plain_attribute_is_named_where_a_later_call_reads_it(depth, status):
-    module = nn.Sequential(nn.Linear(4, 4), _Smoothed(depth)).train()
-    found = nb.diagnose(module, {"input": torch.randn(2, 4)}, "onnxruntime", remedies=True)
-    assert found.exit_status == status, found.statement
-    assert "Training mode was on in the module" in str(found)
-    if status:
-        assert (found.first.name, found.first.mechanism.name) == ("1:stack", "lost state")
-        assert "'1.frames'" in found.statement
-
-
-@pytest.mark.parametrize(
-    ("layer", "words"), [(nn.BatchNorm1d(4), "by the statistics of the batch"), (nn.Dropout(0.4), "draws at random")]
-)
-def test_a_file_exported_in_training_mode_is_said_to_be(layer, words, tmp_path):
-    module, x = nn.Sequential(nn.Conv1d(3, 4, 3), layer, nn.Tanh()), torch.randn(2, 3, 9)
+def test_a_file_with_a_dropout_in_training_mode_accuses_no_runtime(tmp_path):
+    module, x = nn.Sequential(nn.Conv1d(3, 4, 3), nn.Dropout(0.4), nn.Tanh()), torch.randn(2, 3, 9)
     torch.export.save(torch.export.export(module.train(), (x,)), tmp_path / "net.pt2")
     alone, beside = (nb.inspect(tmp_path / "net.pt2", against=one) for one in (None, (module, {"input": x})))
     assert alone.findings == ()
-    assert any(words in one for one in alone.notes)
-    assert words in beside.first.statement
-    assert "exported in training mode" in beside.first.statement
+    assert any("draws at random" in one for one in alone.notes)
+    assert "the file was exported in training mode" in beside.first.statement
