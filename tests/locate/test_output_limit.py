@@ -28,7 +28,7 @@ def found(reference, output, **options):
     return error.verdict, limits["output"].value
 
 
-def test_an_error_where_only_0_is_right_is_said_in_its_own_unit():
+def test_an_error_where_only_0_is_right_is_no_share_of_its_peak():
     error = worst_output({"y": np.zeros(4)}, {"y": np.array([0, 0.25, 0, -0.5])})
     assert str(error) == "'y' is off by more than 0, where only 0 is right"
 

@@ -89,12 +89,13 @@ def partition_map(backend: Executorch, exported: Exported) -> tuple[Placement, .
         for node in nodes:
             tag = node.meta.get("delegation_tag")
             number = None if tag is None else tags.index(tag)
-            words: list[str] = []
-            try:
-                fits = tag is not None or fitting(partitioner, program, node, words)
-                reason = "" if tag is not None else UNKNOWN if fits or not words else words[0]
-            except InputError as lost:  # this version does not say
-                reason = str(lost)
+            reason, words = "", list[str]()
+            if tag is None:
+                try:
+                    fits = fitting(partitioner, program, node, words)
+                    reason = UNKNOWN if fits or not words else words[0]
+                except InputError as lost:  # this version does not say
+                    reason = str(lost)
             operator = getattr(node.target, "__name__", str(node.target))  # without the name of the dialect
             found.append(Placement(node.name, operator, calling_module(node), number, reason))
 

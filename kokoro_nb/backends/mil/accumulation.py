@@ -91,13 +91,14 @@ def convolution(
     weight = weight.half().reshape(1, groups, -1, weight.shape[1], prod(kernel), *[1] * len(sizes))
     weight = weight.transpose(2, 3) if transposed else weight
     result = torch.zeros(x.shape[0], groups, weight.shape[2], *sizes, dtype=torch.float16)
+    term = torch.empty_like(result)
     for channel in range(weight.shape[3]):
         for number, tap in enumerate(np.ndindex(*kernel)):
             signal, factor = x[:, :, :, channel], weight[:, :, :, channel, number]
             if transposed:
                 result[_window(tap, counts, strides, dilations)] += signal * factor
             else:
-                result += signal[_window(tap, sizes, strides, dilations)] * factor
+                result += torch.mul(signal[_window(tap, sizes, strides, dilations)], factor, out=term)
     return result.reshape(x.shape[0], -1, *sizes)
 
 

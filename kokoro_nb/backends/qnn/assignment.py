@@ -21,6 +21,7 @@ from kokoro_nb.backends.signature import Arrays, call_arguments, example_inputs
 from kokoro_nb.errors import InputError
 
 Place = Literal["npu", "cpu", "removed", "unknown"]
+PLACES: tuple[Place, ...] = get_args(Place)
 SCOPES = "pkg.torch.onnx.name_scopes"  # torch's exporter: module paths from the root down, then the node's own name
 FOLDED = "folded into a constant or fused with another node before the provider saw the graph"
 MERGED = "accepted, then merged with others when the graph was changed to channels-last layout"
@@ -83,10 +84,7 @@ class Assignment:
         """Return the row of a table."""
         return {
             "nodes": len(self.nodes),
-            **{
-                f"on {place.upper()}" if place in ("npu", "cpu") else place: self.count(place)
-                for place in get_args(Place)
-            },
+            **{f"on {place.upper()}" if place in ("npu", "cpu") else place: self.count(place) for place in PLACES},
             "accepted one by one": sum(node.accepted is True for node in self.nodes),
             "inserted": sum(self.inserted.values()),
             "refusal": self.refusal,
