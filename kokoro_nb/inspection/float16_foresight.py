@@ -83,7 +83,7 @@ class HalfPrecisionWatch:
 
     def __init__(self, file: OnnxFile, inputs: Arrays, narrow: Collection[str] | None = None) -> None:
         self.file, self.narrow = file, narrow
-        self.change = _halved if narrow is None else widened
+        self.change, self.dtype = (_halved, np.float32) if narrow is None else (widened, np.float64)
         self.half: dict[str, Value] = {name: self.change(value) for name, value in inputs.items()}
         self.noise: dict[str, float] = {}
         self.found: list[HalfPrecisionNode] = []
@@ -93,7 +93,7 @@ class HalfPrecisionWatch:
         call, given, exact = wide
         if all(self._is_unchanged(name, true) for name in node.reads):
             results = exact
-        elif (rounded := self.file.evaluated(node, self.half, self.change)) is not None:
+        elif (rounded := self.file.evaluated(node, self.half, self.change, self.dtype)) is not None:
             results = rounded[2]
         else:
             return
@@ -156,7 +156,8 @@ def _halved(value: Value) -> Value:
     if isinstance(value, list):
         return [_halved(one) for one in value]
     wide = widened(value)
-    return blockwise(_rounded, wide) if isinstance(wide, np.ndarray) and wide.dtype.kind == "f" else wide
+    floats = isinstance(wide, np.ndarray) and wide.dtype.kind == "f"
+    return blockwise(_rounded, wide).astype(np.float32) if floats else wide
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -182,7 +183,7 @@ def _sums(call: OnnxCall, inputs: list[Value], exact: list[Value]) -> np.ndarray
         return np.abs(exact[0]) * (np.size(inputs[0]) / np.maximum(np.size(exact[0]), 1))
     inputs = [widened(one) for one in inputs]
     if kind in PRODUCTS or kind in SUMS:
-        return np.abs(computed(call, [np.abs(x) if _is_float(x) else x for x in inputs])[0])
+        return np.abs(computed(call, [np.abs(x) if _is_float(x) else x for x in inputs], np.float32)[0])
     if kind in NORMS:
         return np.square(inputs[0]).sum(axis=tuple(range(1 if inputs[0].ndim < 3 else 2, inputs[0].ndim)) or None)
     if kind in EXPONENTIALS:

@@ -91,7 +91,7 @@ class OnnxFile:
         return call_on(node.proto, self.opsets, values)
 
     def evaluated(
-        self, node: OnnxNode, values: Values, change: Callable[[Value], Value] = lambda value: value
+        self, node: OnnxNode, values: Values, change: Callable[[Value], Value] = np.asarray, dtype: Any = np.float64
     ) -> tuple[OnnxCall, list[Value], list[Value]] | None:
         """Return a node, its inputs and what it gives on these values, constants changed; None where it is unknown."""
         if any(name not in values and name not in self.constants for name in node.reads):
@@ -99,7 +99,7 @@ class OnnxFile:
         outer = {name: values[name] if name in values else change(self.constants[name]) for name in node.reads}
         call, given = self.call(node, outer)
         try:
-            results = computed(call, given)
+            results = computed(call, given, dtype)
             if node.proto.op_type in CHOOSING:  # of equals, of which float64 has the last bits by chance, the first
                 results[-1:] = computed(call, given, np.float32)[-1:]
             return call, given, results
