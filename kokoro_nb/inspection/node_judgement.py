@@ -15,7 +15,7 @@ from kokoro_nb.inspection.value_types import Array, Input, NodeIdentity, Several
 from kokoro_nb.locate.local_error import LocalError, judged
 from kokoro_nb.locate.rounding_bound import is_float, kept_wide, spacing
 from kokoro_nb.locate.rule_evidence import pattern
-from kokoro_nb.traces.statistics import BLOCK, describe, of_peak, relative_difference
+from kokoro_nb.traces.statistics import BLOCK, describe, largest, of_peak, relative_difference
 from kokoro_nb.traces.trace import Operator
 
 Far = tuple[float, float, bool]
@@ -277,7 +277,7 @@ def _output_error(
             value, right = np.where(inside, value, 0), np.where(inside, right, 0)
         return compared(name, value, right, None)
     last = spacing(np.asarray(right, np.float64), value.dtype)
-    return compared(name, value, right, last, lambda: rounding_limits(call, inputs, exact, k, value.dtype))
+    return compared(name, value, right, last, lambda: rounding_limits(call, inputs, exact, k, value.dtype, last))
 
 
 def relative_noise(value: Value, right: Value) -> float:
@@ -316,10 +316,7 @@ def is_finite(value: Value) -> bool:
     if isinstance(value, list):
         return all(map(is_finite, value))
     array = np.asarray(value)
-    # NumPy's own floats are not copied
-    return bool(
-        not is_float(array.dtype) or np.isfinite(array if array.dtype.kind == "f" else array.astype(float)).all()
-    )
+    return not is_float(array.dtype) or bool(np.isfinite(largest(array)))
 
 
 def _before(call: OnnxCall, inputs: Several, k: int, given: Any) -> np.ndarray | None:

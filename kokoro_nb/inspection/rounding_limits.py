@@ -13,7 +13,7 @@ import torch
 
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, computed, widened
 from kokoro_nb.inspection.value_types import Several
-from kokoro_nb.locate.rounding_bound import UNITS, measured, nudged, spacing, units
+from kokoro_nb.locate.rounding_bound import UNITS, measured, nudged, units
 from kokoro_nb.locate.rounding_families import FAMILIES, Call
 
 SPREAD = 8  # standard deviations of a sum of random roundings
@@ -47,7 +47,9 @@ FAMILY = {operator: family for family, operators in _FAMILIES.items() for operat
 """How often a node rounds, or the operator of PyTorch of whose family in `kokoro_nb.locate.rounding_families` it is."""
 
 
-def rounding_limits(call: OnnxCall, inputs: Several, exact: Several, output: int, dtype: np.dtype) -> np.ndarray:
+def rounding_limits(
+    call: OnnxCall, inputs: Several, exact: Several, output: int, dtype: np.dtype, last: np.ndarray
+) -> np.ndarray:
     """Return how far from right each element of one output may be.
 
     Parameters
@@ -62,6 +64,8 @@ def rounding_limits(call: OnnxCall, inputs: Several, exact: Several, output: int
         Which output.
     dtype : numpy.dtype
         The float type of that output.
+    last : numpy.ndarray, of its shape
+        The unit in the last place of each of its elements: see `kokoro_nb.locate.rounding_bound.spacing`.
 
     Returns
     -------
@@ -69,7 +73,6 @@ def rounding_limits(call: OnnxCall, inputs: Several, exact: Several, output: int
         In the unit of the output.
     """
     kind, right = call.node.op_type, np.asarray(exact[output], np.float64)
-    last = spacing(right, dtype)
     u = 2.0**-53 if dtype == np.float64 else 2.0**-24  # fewer bits are computed in float32, and rounded at the end
     family = "" if call.get("reduction", "none") in ("add", "mul") else FAMILY.get(kind, "")  # a scatter that sums
     if family in ROUNDED:

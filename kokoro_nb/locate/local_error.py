@@ -16,7 +16,7 @@ from kokoro_nb.backends.signature import BFLOAT16, array_of, epsilon
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.rounding_bound import RoundingBound, apart, is_float, kept_wide, measured, nudged, units
 from kokoro_nb.locate.rounding_families import by_channel
-from kokoro_nb.traces.statistics import of_peak
+from kokoro_nb.traces.statistics import largest, of_peak
 from kokoro_nb.traces.trace import CONSTANT, INPUT, VIEWS, Given, Meaning, Operator, Trace
 
 THROUGH = 1.01  # how many times what bounded rounding before it does to a result: a bound is nine deviations already
@@ -276,7 +276,8 @@ def judged(
     if rounding is not None and (shares > enough).any():
         allowed, more = rounding()
         shares = np.maximum(_shares(difference, allowed), more)
-    ratios = np.where(_alike(given, exact), shares, np.inf)
+    alike = _alike(given, exact)
+    ratios = shares if alike.all() else np.where(alike, shares, np.inf)
     ratio, error = (float(one.max(initial=0.0)) for one in (ratios, difference))
     wrong, bound = ~(ratios <= 1), float(np.max(allowed, initial=0.0))
     return LocalError(operator, error, peak_of(exact), ratio, wrong, given, exact, (), bound, str(given.dtype))
@@ -284,7 +285,7 @@ def judged(
 
 def in_range(right: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Return what is right in float64, infinite where it is beyond the range of a float dtype; integers as they are."""
-    if not is_float(dtype) or (dtype.kind == "f" and _largest(right) <= float(np.finfo(dtype).max)):
+    if not is_float(dtype) or (dtype.kind == "f" and largest(right) <= float(np.finfo(dtype).max)):
         return right
     with np.errstate(over="ignore"):
         cast = right.astype(dtype).astype(np.float64)
@@ -293,9 +294,9 @@ def in_range(right: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 def _alike(given: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Return where both are finite, both NaN, or both the same infinity."""
-    wide = np.asarray(given, np.float64)
-    if np.isfinite(wide).all() and np.isfinite(right).all():
+    if np.isfinite(largest(given)) and np.isfinite(largest(right)):
         return np.ones((), bool)
+    wide = np.asarray(given, np.float64)
     both = (np.logical_and(kind(wide), kind(right)) for kind in (np.isfinite, np.isnan))
     return np.logical_or.reduce([*both, wide == right])
 
@@ -304,7 +305,8 @@ def _shares(difference: np.ndarray, allowed: np.ndarray | float) -> np.ndarray:
     if not np.any(difference):
         return np.zeros(np.shape(difference))
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(difference, difference / allowed, 0.0)
+        shares = difference / allowed
+        return shares if np.min(allowed) > 0 else np.where(difference, shares, 0.0)
 
 
 def _step_shares(error: np.ndarray, allowed: np.ndarray, axis: int) -> np.ndarray:
@@ -325,10 +327,5 @@ def wrong_beyond(operator: Operator, given: np.ndarray, right: np.ndarray, share
 
 def peak_of(right: np.ndarray) -> float:
     """Return the largest finite absolute value."""
-    largest = _largest(right)
-    return largest if np.isfinite(largest) else _largest(right[np.isfinite(right)])
-
-
-def _largest(values: np.ndarray) -> float:
-    """Return the largest absolute value, NaN if one is NaN."""
-    return float(np.abs(values).max(initial=0))
+    peak = largest(right)
+    return peak if np.isfinite(peak) else largest(right[np.isfinite(right)])

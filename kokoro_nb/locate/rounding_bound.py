@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import cycle
 from typing import Any
 
@@ -102,9 +103,13 @@ def spacing(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Return the unit in the last place of `dtype` at each of the float64 `values`; that at 0.5 of those not finite."""
     info = torch.finfo(getattr(torch, dtype.name))  # NumPy knows none of 8 bits, nor bfloat16
     digits, lowest, highest = (int(np.frexp(one)[1]) - 1 for one in (1 / info.eps, info.smallest_normal, info.max))
-    sizes = np.where(np.isfinite(values), values, 0.5)
-    powers = (sizes.view(np.int64) & np.int64(0x7FF << 52)).view(np.float64)  # of two: the mantissa is cut off
-    return np.asarray(np.clip(powers, 2.0**lowest, 2.0**highest) * 2.0**-digits)
+
+    def at(some: np.ndarray) -> np.ndarray:
+        sizes = np.where(np.isfinite(some), some, 0.5)
+        powers = (sizes.view(np.int64) & np.int64(0x7FF << 52)).view(np.float64)  # of two: the mantissa is cut off
+        return np.clip(powers, 2.0**lowest, 2.0**highest) * 2.0**-digits
+
+    return blockwise(at, values)
 
 
 def units(right: np.ndarray, spacing_at_1: float) -> np.ndarray:
@@ -151,14 +156,11 @@ def apart(right: np.ndarray, *others: Any) -> np.ndarray:
 
     So is what has another shape: sizes are floats too, and moving them may change a shape.
     """
-    found = np.zeros(right.shape)
-    for other in (np.asarray(one, np.float64) for one in others):
-        if other.shape == right.shape:
-            np.maximum(found, blockwise(_difference, other, right), out=found)
-    return found
+    others = [blockwise(_difference, right, one) for one in map(np.asarray, others) if one.shape == right.shape]
+    return reduce(np.maximum, others) if others else np.zeros(right.shape)
 
 
 @np.errstate(invalid="ignore")
 def _difference(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    difference = np.abs(one - other)
+    difference = np.abs(np.subtract(one, other, dtype=np.float64))
     return np.where(np.isfinite(difference), difference, 0.0)

@@ -116,6 +116,12 @@ def _moments(known: np.ndarray) -> tuple[float, float, float, float]:
     return low, high, float(scale * mean), float(scale * np.sqrt(power))
 
 
+@np.errstate(invalid="ignore")  # which ml_dtypes reports of NaN
+def largest(values: np.ndarray) -> float:
+    """Return the largest absolute value, NaN if one is NaN."""
+    return float(np.maximum(float(values.max(initial=0)), 0.0 - float(values.min(initial=0))))
+
+
 def wrong_channels(wrong: np.ndarray) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the channels, axis 1 of truth values of two axes or more, that hold wholly, and in part."""
     axes = tuple(axis for axis in range(wrong.ndim) if axis != 1)

@@ -42,8 +42,8 @@ def test_the_spacing_of_floats_is_that_of_numpy():
 
 def _limits(node, *inputs, opset=18):
     call = OnnxCall(node, {"": opset, "com.microsoft": 1}, dtypes_of(inputs))
-    exact = computed(call, inputs)
-    return np.asarray(rounding_limits(call, inputs, exact, 0, np.dtype("float32"))), exact[0]
+    exact, dtype = computed(call, inputs), np.dtype("float32")
+    return np.asarray(rounding_limits(call, inputs, exact, 0, dtype, spacing(exact[0], dtype))), exact[0]
 
 
 @pytest.mark.parametrize("length", [10, 1000, 100_000])
