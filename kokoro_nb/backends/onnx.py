@@ -1,5 +1,6 @@
 """ONNX, written by `torch.onnx.export(dynamo=True)` and run by ONNX Runtime on the CPU."""
 
+import ctypes
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from kokoro_nb.cache_keys import rival_runtimes
 from kokoro_nb.errors import noted
 from kokoro_nb.traces.trace import Keep
 
+BFLOAT16 = 16  # of onnx.TensorProto.DataType
 PLACES = 2  # of the rules in `places`: an artefact that was made by earlier ones is made anew
 
 
@@ -34,14 +36,13 @@ class OnnxProgram(FileProgram):
 
     def computed(self, arrays: NamedArrays) -> list[np.ndarray]:
         """Return the outputs: see `FileProgram`."""
-        results: list[np.ndarray] = self.session.run(None, fed(self.session, arrays))
-        return results
+        return _results(self.session, [one.name for one in self.session.get_outputs()], arrays)
 
     def captured(self, arrays: NamedArrays, places: Mapping[str, Any], add: Add, keep: Keep) -> list[np.ndarray]:
         """Run the file once with the results of operators as further outputs: see `FileProgram`."""
         session = self.tapped(frozenset(places.values()), pooled=keep != "full")
         names = [node.name for node in session.get_outputs()]
-        results = dict(zip(names, session.run(names, fed(session, arrays)), strict=True))
+        results = dict(zip(names, _results(session, names, arrays), strict=True))
         outputs = [np.array(results[name]) for name in names[: len(self.artifact.outputs)]]
         operators: dict[str, list[str]] = {}
         for name, value in places.items():
@@ -198,6 +199,35 @@ def fed(session: Any, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]
         node.name: value.astype(np.float16) if node.type == "tensor(float16)" and value.dtype.kind == "f" else value
         for node, value in given
     }
+
+
+def outputs_of(session: Any, names: list[str], given: Mapping[str, Any]) -> list[Any]:
+    """Run a session and return the values of these names, those of bfloat16, which NumPy lacks, in ml_dtypes' type."""
+    if all(one.type != "tensor(bfloat16)" for one in (*session.get_inputs(), *session.get_outputs())):
+        found: list[Any] = session.run(names, given)
+        return found
+    from onnx.helper import tensor_dtype_to_np_dtype
+    from onnxruntime import OrtValue
+
+    dtype = tensor_dtype_to_np_dtype(BFLOAT16)
+    values = {
+        name: OrtValue.ortvalue_from_numpy_with_onnx_type(one.view(np.uint16), BFLOAT16)
+        if one.dtype == dtype
+        else OrtValue.ortvalue_from_numpy(one)
+        for name, one in ((name, np.ascontiguousarray(one)) for name, one in given.items())
+    }
+    found = session.run_with_ort_values(names, values)
+    for place, one in enumerate(found):
+        short = one.data_type() == "tensor(bfloat16)"
+        held = ctypes.string_at(one.data_ptr(), one.tensor_size_in_bytes()) if short else b""
+        found[place] = np.frombuffer(held, dtype).reshape(one.shape()) if short else one.numpy()
+    return found
+
+
+def _results(session: Any, names: list[str], arrays: NamedArrays) -> list[np.ndarray]:
+    """Return what a session gives of arrays by our names, bfloat16 as float32."""
+    found = outputs_of(session, names, fed(session, arrays))
+    return [one.astype(np.float32) if one.dtype.name == "bfloat16" else one for one in found]
 
 
 def tapped_model(path: Path, values: Collection[str] | None) -> bytes:

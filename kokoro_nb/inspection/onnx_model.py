@@ -1,6 +1,5 @@
 """The nodes of an ONNX model in order, and sessions of ONNX Runtime on it: plain, optimised, on threads, with taps."""
 
-import ctypes
 import re
 import tempfile
 from collections import Counter
@@ -9,10 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from kokoro_nb.backends.artefacts import give_back_memory
 from kokoro_nb.backends.base import quietly
+from kokoro_nb.backends.onnx import outputs_of
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.semantics.onnx_call import bodies_of, captured_names
 from kokoro_nb.inspection.value_types import Arrays, NodeIdentity, Tell, Value, Values, refusing
@@ -120,9 +118,7 @@ def last_readers(nodes: tuple[OnnxNode, ...], outputs: set[str]) -> Mapping[int,
     return found
 
 
-BFLOAT16 = "tensor(bfloat16)"
 LARGE = 64 * 2**20  # bytes of a model that goes through a file: a session holds on to the bytes that it is given
-BFLOAT16_NUMBER = 16  # of onnx.TensorProto.DataType
 
 
 @contextmanager
@@ -174,37 +170,13 @@ def run_session(session: Any, inputs: Arrays) -> dict[str, Value]:
     """
     wanted = [output.name for output in session.get_outputs()]
     fed = {one.name: inputs[one.name] for one in session.get_inputs() if one.name in inputs}
-    short = any(one.type == BFLOAT16 for one in (*session.get_inputs(), *session.get_outputs()))
     with quietly(), refusing("ONNX Runtime stops: {}", brief):
-        results = _run_short(session, wanted, fed) if short else session.run(wanted, fed)
-        return dict(zip(wanted, results, strict=True))
+        return dict(zip(wanted, outputs_of(session, wanted, fed), strict=True))
 
 
 def run_once(model: Any, inputs: Arrays, values: Iterable[str] | None = None, threads: int = 1) -> dict[str, Value]:
     """Return the outputs of a model, or `values` in their place, of one run without optimisation."""
     return run_session(session_of(model if values is None else tapped(model, values), threads=threads), inputs)
-
-
-def _run_short(session: Any, wanted: list[str], fed: Arrays) -> list[Value]:
-    """Run a session with values of bfloat16, which NumPy does not know and the runtime gives as bytes alone."""
-    from onnx.helper import tensor_dtype_to_np_dtype
-    from onnxruntime import OrtValue
-
-    short = tensor_dtype_to_np_dtype(BFLOAT16_NUMBER)
-    given = {
-        name: OrtValue.ortvalue_from_numpy_with_onnx_type(value.view(np.uint16), BFLOAT16_NUMBER)
-        if value.dtype == short
-        else OrtValue.ortvalue_from_numpy(value)
-        for name, value in ((name, np.ascontiguousarray(value)) for name, value in fed.items())
-    }
-    results = []
-    for one in session.run_with_ort_values(wanted, given):
-        if one.data_type() == BFLOAT16:
-            held = ctypes.string_at(one.data_ptr(), one.tensor_size_in_bytes())
-            results.append(np.frombuffer(held, short).reshape(one.shape()))
-        else:
-            results.append(one.numpy())
-    return results
 
 
 WAYS: dict[str, dict[str, Any]] = {"with graph optimisation": {"optimised": True}, "on two threads": {"threads": 2}}

@@ -24,7 +24,7 @@ from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.investigation import Subject, investigate, reference_trace
 from kokoro_nb.locate.module_diagnosis import bisected_diagnosis, drawing, placed, traced_diagnosis
 from kokoro_nb.locate.output_error import LOST, OutputError, output_error
-from kokoro_nb.locate.paired_programs import other_program, parting
+from kokoro_nb.locate.paired_programs import other_program, parting, with_inputs
 from kokoro_nb.locate.refusal import failed_diagnosis, supplied
 from kokoro_nb.locate.remedies import AS_THE_REFERENCE, EXPORTED_ANEW, in_its_place, with_noise_as_input
 from kokoro_nb.traces.statistics import describe
@@ -205,7 +205,7 @@ def diagnose(
         found = again(candidate, inputs, runtime, reference)
         if found.verdict != "pass":
             return found
-        other = again(candidate, at, runtime, reference)
+        other = again(candidate, at, runtime, with_inputs(reference, inputs, at))
         sizes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in at.items())
         return replace(other, statement=f"At {sizes}: {other.statement}")
     if limit is not None and not limit >= 0:

@@ -129,7 +129,8 @@ def whole_findings(
     first_optimised = cache(lambda: _first_optimised(seen))  # it optimises the file and runs it twice
     first = {run: node for node, run in reversed([*seen.unlike.items()])}
     for one in outputs:
-        rounding = FLOOR if one.error is None or not np.isfinite(one.error) else float(np.maximum(one.error, FLOOR))
+        floor = 2.0**-BITS if halves else FLOOR
+        rounding = floor if one.error is None or not np.isfinite(one.error) else float(np.maximum(one.error, floor))
         for share, what in ((one.optimised, "Graph optimisation"), (one.threads, "A second thread")):
             if share is not None and not share <= TIMES * rounding:
                 statement = f"{what} changes the output '{one.name}' by {number(share)} of its peak."

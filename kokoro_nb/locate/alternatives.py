@@ -88,6 +88,13 @@ def _scattered(one: Callable[[list[Any]], Any]) -> Callable[..., Any]:
 ROOT = np.sqrt(2 / np.pi)
 _FLOORED: Alternative = ("the floor of the rounded quotient", _single(lambda x, y: np.floor(x / y)))
 _ONE_BY_ONE = "a sum one by one in float32"
+_ROUNDED: dict[str, Alternative] = {
+    "round": ("rounding to the nearest", lambda self, **_: np.round(self)),
+    "half up": ("rounding half up", lambda self, **_: np.floor(self + 0.5)),
+    "trunc": ("truncation", lambda self, **_: np.trunc(self)),
+    "floor": ("the floor", lambda self, **_: np.floor(self)),
+    "ceil": ("the ceiling", lambda self, **_: np.ceil(self)),
+}
 ALTERNATIVES: dict[str, tuple[Alternative, ...]] = {
     "gelu": (
         ("GELU by tanh", lambda self, **_: 0.5 * self * (1 + np.tanh(ROOT * (self + 0.044715 * self**3)))),
@@ -104,10 +111,10 @@ ALTERNATIVES: dict[str, tuple[Alternative, ...]] = {
         ("atan(y / x)", lambda self, other, **_: np.arctan(self / other)),
         ("atan2 that is 0 where y is", lambda self, other, **_: np.where(self == 0, 0, np.arctan2(self, other))),
     ),
-    "round": (
-        ("rounding half up", lambda self, **_: np.floor(self + 0.5)),
-        ("truncation", lambda self, **_: np.trunc(self)),
-    ),
+    **{
+        kind: tuple(one for name, one in _ROUNDED.items() if name != kind)
+        for kind in ("round", "floor", "ceil", "trunc")
+    },
     "mul": (("0, whatever x is", lambda self, other, **_: np.zeros(self.shape) if np.all(other == 0) else None),),
     "div": (("integer division", _whole_quotient), _FLOORED),
     "floor_divide": (_FLOORED,),
@@ -174,6 +181,8 @@ def _other_values(parameter: Any, value: Any, tensor: np.ndarray) -> list[Any]:
     if parameter.name == "dim" and isinstance(value, int | list):
         axes = range(len(shape)) if isinstance(value, int) else [[axis] for axis in range(len(shape))]
         return [axis for axis in axes if np.any(np.mod(axis, len(shape)) != np.mod(value, len(shape)))]
+    if parameter.name == "rounding_mode":
+        return [one for one in ("trunc", "floor") if one != value]
     near = [value - 1, value + 1, 2 * value, value // 2, *shape[1:2], 1] if isinstance(value, int) else []
     if parameter.name == "other" and isinstance(value, int | float) and tensor.dtype.kind in "iub":
         near = [np.asarray(value).astype(tensor.dtype).item(), *near]

@@ -8,11 +8,12 @@ again before the output.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.signature import Arrays
+from kokoro_nb.backends.signature import Arrays, array_of
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.culprit import Culprit, Mechanism, Name
 from kokoro_nb.locate.investigation import reference_trace
@@ -24,7 +25,7 @@ from kokoro_nb.locate.verdicts import wrong_operator
 from kokoro_nb.traces.trace import CONSTANT, INPUT, Tap, Trace
 
 SAME = 1e-6  # of the peak: float64 has 1e-16, and rewritings sum in other orders
-MOST, LOUD = 0.9, 1e-3  # share of the elements, and of the peak, by which a factor is recognised
+MOST, LOUD, FEW = 0.9, 1e-3, 3  # share of the elements, of the peak, and their least number, for a factor
 PADDED: Name = "padding leaking through statistics"
 PARTED = 1e-5  # of the peak of an output: what float32 could not show
 
@@ -86,9 +87,9 @@ def _culprit(
         reason = "the reference has no operator of that name"
         return Culprit("divergence", "fail", backend, tap, candidates, source=source, reason=reason)
     given, expected = _valid(np.asarray(tap.value), np.asarray(twin.value))
-    error = wrong_beyond(tap.operator, given, expected, SAME)
+    error = wrong_beyond(twin.operator, given, expected, SAME)
     values, theirs = _values(own), _values(right)
-    alike = tap.op == twin.op and tap.statistics.shape == twin.statistics.shape
+    alike = tap.statistics.shape == twin.statistics.shape
     call = call_of(right.meaning, twin.name, right.inputs, right.values) if alike and right.meaning else {}
     evidence = Evidence(error, {one: values[one] for one in tap.operator.inputs if one in values}, call)
     rules = mechanisms(evidence)  # what is computed goes before what the shapes say, and before what is read
@@ -152,7 +153,7 @@ def _factor(given: np.ndarray, expected: np.ndarray) -> Iterator[Mechanism]:
     """Yield a factor that nine elements of ten agree with: the ends of a signal may have their own."""
     peak = peak_of(expected)
     loud = np.abs(expected) > LOUD * peak
-    if given.dtype.kind != "f" or not given.ndim or not loud.any() or not np.isfinite([given, expected]).all():
+    if given.dtype.kind != "f" or given.size < FEW or not loud.any() or not np.isfinite([given, expected]).all():
         return
     factor = float(np.median(given[loud] / expected[loud]))
     share = float(np.mean(np.abs(given - factor * expected) <= LOUD * np.abs(factor) * peak))
@@ -208,3 +209,12 @@ def other_program(reference: object) -> tuple[object, Mapping[str, object]] | No
     if isinstance(reference, tuple) and len(reference) == 2 and isinstance(reference[1], Mapping):
         return reference[0], reference[1]
     return None
+
+
+def with_inputs(reference: Any, inputs: Mapping[str, Any], instead: Mapping[str, Any]) -> Any:
+    """Return a reference that is run on `instead` where it was to be run on the program's own `inputs`."""
+    pair = other_program(reference)
+    if pair is None:
+        return reference
+    same = [name for name, one in pair[1].items() if np.array_equal(array_of(one), array_of(inputs.get(name, ())))]
+    return pair[0], {**pair[1], **{name: instead[name] for name in same if name in instead}}

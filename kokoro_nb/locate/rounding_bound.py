@@ -78,8 +78,8 @@ class RoundingBound:
 
     def _moved(self, result: Any, bound: Any) -> Any:
         """Return the result moved; where its bound is not known, by a few units."""
-        if isinstance(result, tuple | list) or not (result.is_floating_point() or result.is_complex()):
-            return result  # what takes one of several results is moved itself
+        if not isinstance(result, torch.Tensor) or not (result.is_floating_point() or result.is_complex()):
+            return result  # a size; and of several results, what takes one is moved itself
         amount = 4 * self.unit * result.abs() if bound is None else bound
         drawn = (2 * torch.rand(result.shape, generator=self._generator, dtype=torch.float64) - 1 for _ in range(2))
         noise = torch.complex(*drawn) if result.is_complex() else next(drawn)

@@ -15,6 +15,7 @@ from kokoro_nb.backends.signature import checked, example_inputs
 from kokoro_nb.errors import InputError, one_line
 from kokoro_nb.faults import Fault, plant
 from kokoro_nb.inspection.named_function import made_by
+from kokoro_nb.locate.paired_programs import with_inputs
 from kokoro_nb.storage import read_arrays
 
 NORM = "decoder.generator.noise_res.0.adain1.0.norm"  # behind the convolution whose channels hardly vary
@@ -160,7 +161,9 @@ def own_module(
     """
     planted = [Fault.parse(fault) for fault in faults]
     module, given, reference = made_by(target)
-    given = given if inputs is None else read_arrays(inputs)
+    if inputs is not None:
+        example, given = given, read_arrays(inputs)
+        reference = with_inputs(reference, example, given)
     if isinstance(module, Exported):  # exported already, with patches that the function had on
         if patches:
             exported = f"{target} returns a program that is exported already"
