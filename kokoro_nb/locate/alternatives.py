@@ -59,10 +59,6 @@ def _turned_glu(self: np.ndarray, dim: int = -1, **_: Any) -> Any:
     return values / (1 + np.exp(-gate))
 
 
-def _wrapped(self: np.ndarray, dim: int, **_: Any) -> Any:
-    return np.cumsum(self, dim, dtype=np.int32) if self.dtype == np.int32 else None
-
-
 def _place(function: Callable[..., Any], self: np.ndarray, dim: int | None = None, keepdim: bool = False) -> Any:
     return function(self, axis=dim, keepdims=keepdim)
 
@@ -144,13 +140,23 @@ ALTERNATIVES: dict[str, tuple[Alternative, ...]] = {
         ("the mean with the old value", _scattered(np.mean)),
         ("the mean without the old value", _scattered(lambda values: np.mean(values[1:] or values))),
     ),
-    "cumsum": (("running sums in int32, which wrap around", _wrapped),),
     "sum": ((_ONE_BY_ONE, _in_turn),),
     "mean": ((_ONE_BY_ONE, _mean_in_turn),),
     "rms_norm": ((_ONE_BY_ONE, _root_mean_in_turn),),
     "reciprocal": (("1 / (x + 0.0001)", lambda self, **_: 1 / (self + 1e-4)),),
     "rsqrt": (("1 / sqrt(x + 1e-12)", lambda self, **_: 1 / np.sqrt(self + 1e-12)),),
 }
+
+
+def wrapped(right: np.ndarray) -> Iterator[Alternative]:
+    """Yield whole numbers in types that do not hold them, as C casts them: modulo a power of two."""
+    whole = right.size and np.abs(right).max() < 2.0**63 and np.array_equal(right, np.trunc(right))
+    for dtype in map(np.dtype, ("int32", "int16", "int8") if whole else ()):
+        if np.abs(right).max() > np.iinfo(dtype).max:
+            yield (
+                f"whole numbers in {dtype.name}, which wrap around",
+                lambda dtype=dtype, **_: right.astype(np.int64).astype(dtype),
+            )
 
 
 def other_calls(op: str, arguments: Mapping[str, Any]) -> Iterator[Alternative]:

@@ -7,7 +7,7 @@ from contextlib import suppress
 import numpy as np
 
 from kokoro_nb.locate import tensor_rules
-from kokoro_nb.locate.alternatives import ALTERNATIVES, other_calls
+from kokoro_nb.locate.alternatives import ALTERNATIVES, other_calls, wrapped
 from kokoro_nb.locate.culprit import Mechanism
 from kokoro_nb.locate.rounding_families import FEW
 from kokoro_nb.locate.rule_evidence import HALF, Evidence, explained, explained_throughout
@@ -42,8 +42,8 @@ def _support(mechanism: Mechanism) -> tuple[bool, bool, bool, float]:
 
 def lowered_as_another(evidence: Evidence) -> Mechanism | None:
     """The result is that of another operator on the same arguments."""
-    known = ALTERNATIVES.get(evidence.kind, ())
-    for words, other in (*known, *other_calls(evidence.error.operator.op, evidence.arguments)):
+    known, calls = ALTERNATIVES.get(evidence.kind, ()), other_calls(evidence.error.operator.op, evidence.arguments)
+    for words, other in (*known, *wrapped(evidence.error.right), *calls):
         try:
             instead = other(**evidence.call)
             instead = None if instead is None else np.asarray(instead, np.float64)
@@ -66,6 +66,18 @@ def overflow_of_exponential(evidence: Evidence) -> Mechanism | None:
         return None
     text = f"its largest argument is {top:.4g}, the limit {limit:.4g}"
     return Mechanism("overflow of the dtype", "an exponential that overflows", (text,))
+
+
+def cast_beyond_range(evidence: Evidence) -> Mechanism | None:
+    """A cast to whole numbers of what they do not hold: C leaves the result open, and runtimes differ."""
+    x, dtype = evidence.first, evidence.error.given.dtype
+    if evidence.kind != "_to_copy" or x is None or dtype.kind not in "iu":
+        return None
+    inside = (x > float(np.iinfo(dtype).min) - 1) & (x < float(np.iinfo(dtype).max) + 1)
+    if (evidence.error.wrong & inside).any():
+        return None
+    text = f"every wrong element is a number beyond {dtype.name} before the cast"
+    return Mechanism("overflow of the dtype", f"a cast to {dtype.name} of numbers beyond its range", (text,))
 
 
 def branch_cut(evidence: Evidence) -> Mechanism | None:
@@ -257,7 +269,13 @@ def edge(evidence: Evidence) -> Mechanism | None:
 
 RULES: list[Callable[[Evidence], Mechanism | None]] = [  # of two that are as well supported the earlier goes first
     *(lowered_as_another, tensor_rules.before_the_start, tensor_rules.all_pairs),
-    *(tensor_rules.one_pass_variance, tensor_rules.short_variance, overflow_of_exponential, branch_cut),
+    *(
+        tensor_rules.one_pass_variance,
+        tensor_rules.short_variance,
+        overflow_of_exponential,
+        branch_cut,
+        cast_beyond_range,
+    ),
     *(zero_argument, half_range, squares_beyond_range, cancelled, half_rounding, swallowed_nan),
     *(another_constant, quantised, turned_sign, scaled, shifted, offset, edge),
     *(tensor_rules.padded_statistics, tensor_rules.frozen_length),

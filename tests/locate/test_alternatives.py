@@ -84,6 +84,22 @@ def _first(kind, given, right, arguments):
         ("div", np.trunc(WHOLE / 2), WHOLE / 2, {"self": WHOLE, "other": 2, "rounding_mode": None}, "integer division"),
         ("selu", np.where(X > 0, X, 1.6732632423543772 * np.expm1(X)), X + 9, {"self": X}, "ELU without its scale"),
         ("log1p", np.log(np.float32(1) + np.float32(X * 1e-7 + 3e-7)), np.log1p(X * 1e-7 + 3e-7), {}, "log(1 + x)"),
+        ("ceil", [2.0, -1.0], [2.0, -1.0 + 1], {"self": np.array([1.6, -0.7])}, "nearest"),
+        (
+            "div.Tensor_mode",
+            np.trunc(X / PAIR["other"]),
+            np.floor(X / PAIR["other"]),
+            {**PAIR, "rounding_mode": "floor"},
+            "is trunc, not floor",
+        ),
+        (
+            "_to_copy",
+            np.int8([127, 1]),
+            np.int8([44, 1]),
+            {"self": np.array([300.7, 1.2])},
+            "a cast to int8 of numbers be",
+        ),
+        ("sub", [100, 0], [-156, 0], {"self": np.array([-128, 0]), "other": np.array([28, 0])}, "int8, which wrap"),
         ("cumsum", [2**30, -(2**31)], [2**30, 2**31], {"self": np.int32([2**30] * 2), "dim": 0}, "wrap around"),
     ],
 )
