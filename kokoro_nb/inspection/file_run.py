@@ -21,7 +21,7 @@ from kokoro_nb.inspection.float16_foresight import HalfPrecisionNode, HalfPrecis
 from kokoro_nb.inspection.input_maker import made_inputs
 from kokoro_nb.inspection.judged_run import Blame, JudgedRun, OperatorAlone
 from kokoro_nb.inspection.node_judgement import Far, NodeJudgement, NodeOutputError, is_finite, judged_outputs
-from kokoro_nb.inspection.onnx_file import OnnxFile
+from kokoro_nb.inspection.onnx_file import Computed, OnnxFile
 from kokoro_nb.inspection.onnx_model import OnnxNode, OtherRuns, freeing, last_readers, run_once
 from kokoro_nb.inspection.quantisation_budget import BudgetWatch, QuantisationBudget
 from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall
@@ -66,7 +66,7 @@ class FileRun(JudgedRun):
     unlike : dict of OnnxNode to str
         Nodes that give something else in another run, whether or not an output shows it.
     foresight : tuple of HalfPrecisionNode
-        What float16 would do to each node; of a file with floats of 16 bits of those before the first.
+        What float16 would do to each node; of a file with floats of 16 bits what those of float16 do.
     """
 
     file: OnnxFile
@@ -316,15 +316,13 @@ def _judged(file: OnnxFile, node: OnnxNode, values: Values, true: "TrueValues") 
     about = (node.index, node.key, node.operator)
     if node.is_random:
         return NodeJudgement(*about, "unknown", "draws at random")
-    found = node_judgement.judgement(
+    return node_judgement.judgement(
         about,
         all(map(is_finite, inputs)),
         lambda: judged_outputs(call, inputs, given),
         lambda right: true.far(node, given, (call, inputs, right)),
         lambda errors: node_judgement.unrounded_inputs_explain(call, inputs, given, errors, file.constants),
     )
-    true.is_single = true.is_single and not node_judgement.has_halves([found])
-    return found
 
 
 class TrueValues:
@@ -341,9 +339,9 @@ class TrueValues:
     def __init__(self, file: OnnxFile, values: dict[str, Any]) -> None:
         self.file, self.values = file, values
         self.kept = {*values, *file.constants}  # names of what the runtime has exactly
-        self.watch, self.is_single = HalfPrecisionWatch(file, values), True
+        self.watch = HalfPrecisionWatch(file, values)
 
-    def far(self, node: OnnxNode, given: list[Value], own: tuple[OnnxCall, list[Value], list[Value]]) -> Far | None:
+    def far(self, node: OnnxNode, given: list[Value], own: Computed) -> Far | None:
         """Compute a node, and return how far the runtime is from that: see `distances`; None where it is not known.
 
         `own` is the node with its inputs on the runtime and what is right on those.
@@ -351,8 +349,7 @@ class TrueValues:
         wide = own if self.kept.issuperset(node.reads) else self.file.evaluated(node, self.values)
         if wide is None:
             return None
-        if self.is_single:
-            self.watch.see(node, self.values, wide)
+        self.watch.see(node, given, self.values, wide)
         outputs = [one for one in zip(node.proto.output, given, wide[2], strict=False) if one[0]]
         self.values.update((name, right) for name, _, right in outputs)
         worst, noise, sound = node_judgement.distances((value, right) for _, value, right in outputs)

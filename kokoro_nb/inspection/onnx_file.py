@@ -19,6 +19,7 @@ LARGEST = 2 * 2**30 - 1  # bytes of a protocol buffer
 HEAVIEST = 4 * 2**30  # bytes of weights beside it
 SMALL = 2**20  # bytes of a weight that is kept as an array, too
 NEWEST_IR = 13  # that the runtime reads
+Computed = tuple[OnnxCall, list[Value], list[Value]]  # a node, its inputs, and what it gives
 CHOOSING = ("ArgMax", "ArgMin", "TopK")
 OTHERS = {
     b"PK\x03\x04": "a zip archive (.pt2, .mlpackage, .npz or .pt)",
@@ -92,7 +93,7 @@ class OnnxFile:
 
     def evaluated(
         self, node: OnnxNode, values: Values, change: Callable[[Value], Value] = lambda value: value
-    ) -> tuple[OnnxCall, list[Value], list[Value]] | None:
+    ) -> Computed | None:
         """Return a node, its inputs and what it gives on these values, constants changed; None where it is unknown."""
         if any(name not in values and name not in self.constants for name in node.reads):
             return None
