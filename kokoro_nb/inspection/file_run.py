@@ -24,7 +24,7 @@ from kokoro_nb.inspection.node_judgement import Far, NodeJudgement, NodeOutputEr
 from kokoro_nb.inspection.onnx_file import Computed, OnnxFile
 from kokoro_nb.inspection.onnx_model import OnnxNode, OtherRuns, freeing, last_readers, run_once
 from kokoro_nb.inspection.quantisation_budget import BudgetWatch, QuantisationBudget
-from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall
+from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, by_reference
 from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values, refusing
 from kokoro_nb.markup import number
 from kokoro_nb.traces.statistics import relative_difference
@@ -94,7 +94,9 @@ class FileRun(JudgedRun):
                 right = "Alone, on the same values, the node is right: the runtime computes it otherwise in this graph."
                 return "runtime", (right,)
             proofs = ("Alone in a model of its own the node is wrong, too.",)
-            reference = _error(call, inputs, _by_reference(model, read), worst)
+            with refusing("onnx's reference evaluator stops: {}", lambda error: str(error)[:200]):
+                second = dict(zip(node.proto.output, by_reference(call, inputs), strict=True))
+            reference = _error(call, inputs, second, worst)
         except InputError as error:
             return "unknown", (*proofs, str(error))
         if reference is None or reference.is_wrong:
@@ -147,15 +149,6 @@ class FileRun(JudgedRun):
         saved["right"] = np.asarray(exact[names.index(name)], np.float64)
         output = [value.name for value in model.graph.output].index(name)
         return OperatorAlone("onnx and onnxruntime", ONNX_LINES.format(output=output), saved)
-
-
-def _by_reference(model: Any, inputs: Arrays) -> dict[str, Value]:
-    """Run a model on onnx's reference evaluator, in its own types; InputError if that does not know it, or stops."""
-    from onnx.reference import ReferenceEvaluator
-
-    with refusing("onnx's reference evaluator stops: {}", lambda error: str(error)[:200]), np.errstate(all="ignore"):
-        results = ReferenceEvaluator(model).run(None, dict(inputs))
-    return dict(zip((output.name for output in model.graph.output), results, strict=True))
 
 
 def _error(call: OnnxCall, inputs: list[Value], results: Values, worst: NodeOutputError) -> NodeOutputError | None:

@@ -152,19 +152,19 @@ def _bits(values: np.ndarray) -> float:
         return float(np.log2(LARGEST) - np.log2(peak_of(values)))
 
 
+@np.errstate(over="ignore")
 def _sums(call: OnnxCall, inputs: list[Value], exact: list[Value]) -> np.ndarray:
-    """Return the sizes of the largest sums that a node of `SUMMING` forms inside, in float64."""
+    """Return the sizes of the largest sums that a node of `SUMMING` forms inside; of products in float32."""
     kind = call.node.op_type
     if kind in MEANS:  # the sum, before it is divided
         return np.abs(exact[0]) * (np.size(inputs[0]) / np.maximum(np.size(exact[0]), 1))
     inputs = [widened(one) for one in inputs]
     if kind in PRODUCTS or kind in SUMS:
-        return np.abs(computed(call, [np.abs(x) if _is_float(x) else x for x in inputs])[0])
+        return np.abs(computed(call, [np.abs(x) if _is_float(x) else x for x in inputs], np.float32)[0])
     if kind in NORMS:
         return np.square(inputs[0]).sum(axis=tuple(range(1 if inputs[0].ndim < 3 else 2, inputs[0].ndim)) or None)
     if kind in EXPONENTIALS:
-        with np.errstate(over="ignore"):
-            return np.minimum(np.exp(inputs[0]), FURTHEST)
+        return np.minimum(np.exp(inputs[0]), FURTHEST)
     # of softmax: exponentials less the largest, added
     shifted = np.exp(inputs[0] - inputs[0].max(axis=call.get("axis", -1), keepdims=True))
     return np.asarray(shifted.sum(axis=call.get("axis", -1)))
