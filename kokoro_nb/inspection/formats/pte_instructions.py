@@ -58,8 +58,9 @@ class FunctionalOperator:
     def __str__(self) -> str:
         return self.name.replace("::", ".")
 
-    def __call__(self, /, **named: Any) -> Any:
+    def __call__(self, /, *args: Any, **named: Any) -> Any:
         """Compute it; results are of the type of the widest float among its arguments."""
+        named |= zip((one.name for one in self._schema.arguments), args, strict=False)
         if not self._outs:
             return self._function(**named)
         dtypes = [one.dtype for one in tensors_in(named) if one.is_floating_point()]
