@@ -8,7 +8,7 @@ from typing import Any
 from kokoro_nb.torch_private import schema
 
 OWN = ("aten", "prim")  # namespaces that libtorch brings along, without a line of Python
-CHOOSING = ("aten.argmax.", "aten.argmin.", "aten.max.dim", "aten.min.dim", "aten.topk.", "aten.sort.default")
+CHOOSING = ("aten.argmax.", "aten.argmin.", "aten.max.dim", "aten.min.dim", "aten.topk.", "aten.sort.")
 
 
 def calls(program: Any) -> Iterator[tuple[str, Any]]:
@@ -75,24 +75,21 @@ def laid_out(tensor: Any, strides: tuple[int, ...]) -> Any:
     return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype).copy_(tensor)
 
 
-def picks(node: Any) -> Any:
-    """Return the operator of a node as it is called on float64; one of `CHOOSING` takes the places of float32.
+def picks(operator: Any, dtype: str) -> Any:
+    """Return an operator as it is called on float64 in place of `dtype`; of `CHOOSING` it takes the places of float32.
 
     Equal numbers that are computed twice differ in the last bits of float64, which say nothing of what is right. Of
     equals the first is taken: PyTorch leaves open which one `topk` and `sort` take.
     """
-    import torch
-
-    small = (torch.float32, torch.float16, torch.bfloat16)
-    picking = str(node.target).startswith(CHOOSING) and node.args[0].meta["val"].dtype in small
-    return partial(_picked, node.target) if picking else node.target
+    picking = str(operator).startswith(CHOOSING) and dtype in ("float32", "float16", "bfloat16")
+    return partial(_picked, operator) if picking else operator
 
 
-def _picked(operator: Any, values: Any, *args: Any, **kwargs: Any) -> Any:
+def _picked(operator: Any, /, self: Any, *args: Any, **kwargs: Any) -> Any:
     if "arg" in str(operator):
-        return operator(values.float(), *args, **kwargs)
-    places = (_first_of_equals if "topk" in str(operator) else operator)(values.float(), *args, **kwargs)[1]
-    return operator(values, *args, **kwargs)[0], places
+        return operator(self.float(), *args, **kwargs)
+    places = (_first_of_equals if "topk" in str(operator) else operator)(self.float(), *args, **kwargs)[1]
+    return operator(self, *args, **kwargs)[0], places
 
 
 def _first_of_equals(values: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Any, Any]:

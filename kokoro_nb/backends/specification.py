@@ -371,7 +371,8 @@ def _call(node: Any, values: Mapping[Any, Any], double: bool, substitute: Hook =
         wide = {torch.float32: torch.float64, torch.complex64: torch.complex128}
         given = args, kwargs
         args, kwargs = map_aggregate(given, lambda one: wide.get(one, one) if isinstance(one, torch.dtype) else one)
-        target = picks(node)
+        kinds = filter(None, map(_kind, node.all_input_nodes))
+        target = picks(target, next(kinds, ((), ""))[1])
         if str(target) == "aten.view.default":  # an operator may lay its result out in another way in float64
             target = torch.ops.aten.reshape.default
         if str(target).startswith("quantized_decomposed."):  # whose operators take float32 alone

@@ -21,10 +21,10 @@ from kokoro_nb.inspection.float16_foresight import HalfPrecisionNode, HalfPrecis
 from kokoro_nb.inspection.input_maker import made_inputs
 from kokoro_nb.inspection.judged_run import Blame, JudgedRun, OperatorAlone
 from kokoro_nb.inspection.node_judgement import Far, NodeJudgement, NodeOutputError, is_finite, judged_outputs
-from kokoro_nb.inspection.onnx_file import OnnxFile
+from kokoro_nb.inspection.onnx_file import Computed, OnnxFile
 from kokoro_nb.inspection.onnx_model import OnnxNode, OtherRuns, freeing, last_readers, run_once
 from kokoro_nb.inspection.quantisation_budget import BudgetWatch, QuantisationBudget
-from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall
+from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, by_reference
 from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values, refusing
 from kokoro_nb.markup import number
 from kokoro_nb.traces.statistics import relative_difference
@@ -66,7 +66,7 @@ class FileRun(JudgedRun):
     unlike : dict of OnnxNode to str
         Nodes that give something else in another run, whether or not an output shows it.
     foresight : tuple of HalfPrecisionNode
-        What float16 would do to each node; of a file with floats of 16 bits of those before the first.
+        What float16 would do to each node; of a file with floats of 16 bits what those of float16 do.
     """
 
     file: OnnxFile
@@ -94,7 +94,9 @@ class FileRun(JudgedRun):
                 right = "Alone, on the same values, the node is right: the runtime computes it otherwise in this graph."
                 return "runtime", (right,)
             proofs = ("Alone in a model of its own the node is wrong, too.",)
-            reference = _error(call, inputs, _by_reference(model, read), worst)
+            with refusing("onnx's reference evaluator stops: {}", lambda error: str(error)[:200]):
+                second = dict(zip(node.proto.output, by_reference(call, inputs), strict=True))
+            reference = _error(call, inputs, second, worst)
         except InputError as error:
             return "unknown", (*proofs, str(error))
         if reference is None or reference.is_wrong:
@@ -147,15 +149,6 @@ class FileRun(JudgedRun):
         saved["right"] = np.asarray(exact[names.index(name)], np.float64)
         output = [value.name for value in model.graph.output].index(name)
         return OperatorAlone("onnx and onnxruntime", ONNX_LINES.format(output=output), saved)
-
-
-def _by_reference(model: Any, inputs: Arrays) -> dict[str, Value]:
-    """Run a model on onnx's reference evaluator, in its own types; InputError if that does not know it, or stops."""
-    from onnx.reference import ReferenceEvaluator
-
-    with refusing("onnx's reference evaluator stops: {}", lambda error: str(error)[:200]), np.errstate(all="ignore"):
-        results = ReferenceEvaluator(model).run(None, dict(inputs))
-    return dict(zip((output.name for output in model.graph.output), results, strict=True))
 
 
 def _error(call: OnnxCall, inputs: list[Value], results: Values, worst: NodeOutputError) -> NodeOutputError | None:
@@ -316,15 +309,13 @@ def _judged(file: OnnxFile, node: OnnxNode, values: Values, true: "TrueValues") 
     about = (node.index, node.key, node.operator)
     if node.is_random:
         return NodeJudgement(*about, "unknown", "draws at random")
-    found = node_judgement.judgement(
+    return node_judgement.judgement(
         about,
         all(map(is_finite, inputs)),
         lambda: judged_outputs(call, inputs, given),
         lambda right: true.far(node, given, (call, inputs, right)),
         lambda errors: node_judgement.unrounded_inputs_explain(call, inputs, given, errors, file.constants),
     )
-    true.is_single = true.is_single and not node_judgement.has_halves([found])
-    return found
 
 
 class TrueValues:
@@ -341,9 +332,9 @@ class TrueValues:
     def __init__(self, file: OnnxFile, values: dict[str, Any]) -> None:
         self.file, self.values = file, values
         self.kept = {*values, *file.constants}  # names of what the runtime has exactly
-        self.watch, self.is_single = HalfPrecisionWatch(file, values), True
+        self.watch = HalfPrecisionWatch(file, values)
 
-    def far(self, node: OnnxNode, given: list[Value], own: tuple[OnnxCall, list[Value], list[Value]]) -> Far | None:
+    def far(self, node: OnnxNode, given: list[Value], own: Computed) -> Far | None:
         """Compute a node, and return how far the runtime is from that: see `distances`; None where it is not known.
 
         `own` is the node with its inputs on the runtime and what is right on those.
@@ -351,8 +342,7 @@ class TrueValues:
         wide = own if self.kept.issuperset(node.reads) else self.file.evaluated(node, self.values)
         if wide is None:
             return None
-        if self.is_single:
-            self.watch.see(node, self.values, wide)
+        self.watch.see(node, given, self.values, wide)
         outputs = [one for one in zip(node.proto.output, given, wide[2], strict=False) if one[0]]
         self.values.update((name, right) for name, _, right in outputs)
         worst, noise, sound = node_judgement.distances((value, right) for _, value, right in outputs)

@@ -6,18 +6,18 @@ What overflows goes on with the precision of float16 and its true size, so that 
 well: Kokoro's running phase is beyond 65504 after a second, and its sine would be noise before that.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
 
 from kokoro_nb.inspection.node_judgement import relative_noise
-from kokoro_nb.inspection.onnx_file import OnnxFile
-from kokoro_nb.inspection.onnx_model import OnnxNode, freeing, last_readers, nodes_of
+from kokoro_nb.inspection.onnx_file import Computed, OnnxFile
+from kokoro_nb.inspection.onnx_model import OnnxNode
 from kokoro_nb.inspection.rounding_limits import PRODUCTS, SUMS
-from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, computed, widened
-from kokoro_nb.inspection.value_types import Arrays, NodeIdentity, Tell, Value, Values
+from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, computed, dtypes_of, widened
+from kokoro_nb.inspection.value_types import Arrays, NodeIdentity, Several, Value, Values
 from kokoro_nb.locate.local_error import peak_of
 from kokoro_nb.traces.statistics import blockwise
 
@@ -71,34 +71,39 @@ class HalfPrecisionNode(NodeIdentity):
 class HalfPrecisionWatch:
     """Computes a file in float16 while its true values pass node by node, and keeps what is told of each.
 
+    Of a file with floats of 16 bits it rounds no more than what is float16 there.
+
     Parameters
     ----------
     file : OnnxFile
         A file without random nodes, or with them pinned.
     inputs : mapping of str to numpy.ndarray
         Its inputs.
-    narrow : collection of str, optional
-        The values that are float16 in the file, which alone are rounded; by default every float.
     """
 
-    def __init__(self, file: OnnxFile, inputs: Arrays, narrow: Collection[str] | None = None) -> None:
-        self.file, self.narrow = file, narrow
-        self.change, self.dtype = (_halved, np.float32) if narrow is None else (widened, np.float64)
+    def __init__(self, file: OnnxFile, inputs: Arrays) -> None:
+        self.file, self.change, self.dtype = file, _halved, np.dtype(np.float32)
         self.half: dict[str, Value] = {name: self.change(value) for name, value in inputs.items()}
         self.noise: dict[str, float] = {}
         self.found: list[HalfPrecisionNode] = []
 
-    def see(self, node: OnnxNode, true: Values, wide: tuple[OnnxCall, list[Value], list[Value]]) -> None:
-        """Take in a node, the true values that it reads, and itself with its inputs and what it gives on those."""
-        call, given, exact = wide
+    def see(self, node: OnnxNode, given: Several, true: Values, wide: Computed) -> None:
+        """Take in a node, what it gives on the runtime, the true values, and what `OnnxFile.evaluated` has on those."""
+        narrow = [str(dtype) for dtype in dtypes_of(given)]
+        if self.change is _halved and {"float16", "bfloat16"} & {*narrow}:
+            self.change, self.dtype = widened, np.dtype(np.float64)  # nothing before it was rounded
+            self.half.update(true)
+            self.noise.clear()
+            self.found.clear()
+        call, inputs, exact = wide
         if all(self._is_unchanged(name, true) for name in node.reads):
             results = exact
         elif (rounded := self.file.evaluated(node, self.half, self.change, self.dtype)) is not None:
             results = rounded[2]
         else:
             return
-        pairs = zip(node.proto.output, results, strict=False)
-        halved = [_halved(one) if self.narrow is None or name in self.narrow else one for name, one in pairs]
+        halves = [self.change is _halved or one == "float16" for one in narrow]
+        halved = [_halved(one) if half else one for one, half in zip(results, halves, strict=False)]
         sizes = [[getattr(one, "shape", None) for one in values] for values in (halved, exact)]
         halved = halved if sizes[0] == sizes[1] else exact  # no runtime takes a length from float16
         before = float(np.max([self.noise.get(name, 0.0) for name in node.reads], initial=0.0))
@@ -107,7 +112,7 @@ class HalfPrecisionWatch:
                 self.half[name], self.noise[name] = value, relative_noise(value, right)
         if _is_float(exact[0]):
             room = _bits(exact[0])
-            inside = _bits(_sums(call, given, exact)) if call.node.op_type in SUMMING else room
+            inside = _bits(_sums(call, inputs, exact)) if call.node.op_type in SUMMING and halves[0] else room
             loud = bool((np.isfinite(exact[0]) & (np.abs(halved[0]) > LARGEST)).any())
             own = float("nan") if loud else self.noise[node.proto.output[0]]
             self.found.append(HalfPrecisionNode(node.index, node.key, node.operator, room, inside, own, before))
@@ -117,34 +122,6 @@ class HalfPrecisionWatch:
         if name in self.half:
             return self.half[name] is true.get(name)
         return name in self.file.constants and self.file.constants[name].dtype.kind in "biu"
-
-
-def float16_foresight(
-    file: OnnxFile, inputs: Arrays, tell: Tell = str, narrow: Collection[str] | None = None
-) -> tuple[HalfPrecisionNode, ...]:
-    """Compute a file in float64 and in float16: see `HalfPrecisionWatch`.
-
-    Parameters
-    ----------
-    file, inputs, narrow
-        As there.
-    tell : callable
-        Is given a line on how far it is.
-
-    Returns
-    -------
-    tuple of HalfPrecisionNode
-        In the order of execution; nodes that give no floats, or whose inputs are not known, are left out.
-    """
-    nodes, watch = nodes_of(file.model.graph), HalfPrecisionWatch(file, inputs, narrow)
-    true: dict[str, Value] = {name: widened(value) for name, value in inputs.items()}
-    for node in freeing(nodes, last_readers(nodes, set()), true, watch.half):
-        tell(f"{node.index} of {len(nodes)} nodes in float16")
-        wide = file.evaluated(node, true, widened)
-        if wide is not None:
-            watch.see(node, true, wide)
-            true.update((name, right) for name, right in zip(node.proto.output, wide[2], strict=False) if name)
-    return tuple(watch.found)
 
 
 def _is_float(value: Value) -> bool:
@@ -176,8 +153,9 @@ def _bits(values: np.ndarray) -> float:
         return float(np.log2(LARGEST) - np.log2(peak_of(values)))
 
 
+@np.errstate(over="ignore")
 def _sums(call: OnnxCall, inputs: list[Value], exact: list[Value]) -> np.ndarray:
-    """Return the sizes of the largest sums that a node of `SUMMING` forms inside, in float64."""
+    """Return the sizes of the largest sums that a node of `SUMMING` forms inside; of products in float32."""
     kind = call.node.op_type
     if kind in MEANS:  # the sum, before it is divided
         return np.abs(exact[0]) * (np.size(inputs[0]) / np.maximum(np.size(exact[0]), 1))
@@ -187,8 +165,7 @@ def _sums(call: OnnxCall, inputs: list[Value], exact: list[Value]) -> np.ndarray
     if kind in NORMS:
         return np.square(inputs[0]).sum(axis=tuple(range(1 if inputs[0].ndim < 3 else 2, inputs[0].ndim)) or None)
     if kind in EXPONENTIALS:
-        with np.errstate(over="ignore"):
-            return np.minimum(np.exp(inputs[0]), FURTHEST)
+        return np.minimum(np.exp(inputs[0]), FURTHEST)
     # of softmax: exponentials less the largest, added
     shifted = np.exp(inputs[0] - inputs[0].max(axis=call.get("axis", -1), keepdims=True))
     return np.asarray(shifted.sum(axis=call.get("axis", -1)))

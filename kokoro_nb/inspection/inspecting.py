@@ -18,7 +18,7 @@ from kokoro_nb.inspection import whole_file
 from kokoro_nb.inspection.against_file import WORDS, PairedPrograms
 from kokoro_nb.inspection.compared_program import ComparedProgram, by_name, lacking, of_exported, of_onnx
 from kokoro_nb.inspection.file_run import FileRun, examined
-from kokoro_nb.inspection.float16_foresight import float16_foresight, foreseen
+from kokoro_nb.inspection.float16_foresight import foreseen
 from kokoro_nb.inspection.formats import FORMATS, read_program
 from kokoro_nb.inspection.input_maker import MadeInputs, given_inputs, made_inputs
 from kokoro_nb.inspection.inspection_report import InspectionReport, second_opinion, second_runtime
@@ -86,11 +86,10 @@ class OnnxFileProgram:
         findings, notes = node_findings(seen)
         outputs = tuple(whole_file.summaries(seen))
         more, noted = whole_file.whole_findings(seen, outputs, bool(findings))
-        ahead = seen.foresight if seen.complete and not has_halves(seen.judgements) else ()
-        narrow = {one.name for judgement in seen.judgements for one in judgement.outputs if one.dtype == "float16"}
-        if narrow and seen.complete and not findings and not more:  # on a runtime that computes in the file's own types
-            halved = float16_foresight(seen.file, seen.inputs, tell, narrow=narrow)
-            more = tuple(whole_file.half_precision_findings(seen, halved))
+        halves = has_halves(seen.judgements)
+        ahead = seen.foresight if seen.complete and not halves else ()
+        if halves and seen.complete and not findings and not more:  # on a runtime that computes in the file's own types
+            more = tuple(whole_file.half_precision_findings(seen))
         noted = (*notes, *_bodies(seen.nodes), *noted, *_drawing(seen.nodes), *_unlike(seen.unlike))
         said = (*file.notes, *noted, *foreseen(ahead), *seen.budget.stated())
         runtime, found, count = f"onnxruntime {onnxruntime.__version__}", (*findings, *more), len(seen.nodes)

@@ -17,8 +17,8 @@ from kokoro_nb.inspection.value_types import Value, Values, refusing
 
 LARGEST = 2 * 2**30 - 1  # bytes of a protocol buffer
 HEAVIEST = 4 * 2**30  # bytes of weights beside it
-SMALL = 2**20  # bytes of a weight that is kept as an array, too
 NEWEST_IR = 13  # that the runtime reads
+Computed = tuple[OnnxCall, list[Value], list[Value]]  # a node, its inputs, and what it gives
 CHOOSING = ("ArgMax", "ArgMin", "TopK")
 OTHERS = {
     b"PK\x03\x04": "a zip archive (.pt2, .mlpackage, .npz or .pt)",
@@ -92,7 +92,7 @@ class OnnxFile:
 
     def evaluated(
         self, node: OnnxNode, values: Values, change: Callable[[Value], Value] = np.asarray, dtype: Any = np.float64
-    ) -> tuple[OnnxCall, list[Value], list[Value]] | None:
+    ) -> Computed | None:
         """Return a node, its inputs and what it gives on these values, constants changed; None where it is unknown."""
         if any(name not in values and name not in self.constants for name in node.reads):
             return None
@@ -114,22 +114,13 @@ def initialisers(graph: Any) -> dict[str, Any]:
 
 
 class TensorArrays(UserDict[str, Any]):
-    """Tensors of a file as arrays by name; large ones are made anew each time, so that they are not held twice."""
-
-    def __init__(self, tensors: Mapping[str, Any]) -> None:
-        super().__init__(tensors)
-        self._small: dict[str, np.ndarray] = {}
+    """Tensors of a file as arrays by name; they are made anew each time, so that they are not held twice."""
 
     def __getitem__(self, key: str) -> np.ndarray:
-        found = self._small.get(key)
-        if found is None:
-            from onnx import numpy_helper
+        from onnx import numpy_helper
 
-            tensor = self.data[key]
-            found = _dense(tensor) if hasattr(tensor, "values") else numpy_helper.to_array(tensor)
-            if found.nbytes <= SMALL:
-                self._small[key] = found
-        return found
+        tensor = self.data[key]
+        return _dense(tensor) if hasattr(tensor, "values") else numpy_helper.to_array(tensor)
 
 
 def _dense(sparse: Any) -> np.ndarray:

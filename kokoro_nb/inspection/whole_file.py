@@ -11,7 +11,7 @@ import numpy as np
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection import onnx_model
 from kokoro_nb.inspection.file_run import AGAIN, HEAVY, THREADS, FileRun
-from kokoro_nb.inspection.float16_foresight import BITS, LARGEST, LOST, MEANS, HalfPrecisionNode, most_noise
+from kokoro_nb.inspection.float16_foresight import BITS, LARGEST, LOST, MEANS, most_noise
 from kokoro_nb.inspection.judged_run import Blame, InspectionFinding
 from kokoro_nb.inspection.node_judgement import NodeJudgement, has_halves, is_finite, relative_noise
 from kokoro_nb.inspection.onnx_file import OnnxFile, TensorArrays, initialisers
@@ -273,17 +273,9 @@ def amplifier(nodes: Sequence[Any], judgements: Sequence[NodeJudgement]) -> str:
     return f"; most noise enters at {most}" if most else ""
 
 
-def half_precision_findings(seen: FileRun, nodes: Sequence[HalfPrecisionNode]) -> Iterator[InspectionFinding]:
-    """Yield what a runtime that computes in the file's own float16 makes wrong, though the one here does not.
-
-    Parameters
-    ----------
-    seen : FileRun
-        The file as it ran here.
-    nodes : sequence of HalfPrecisionNode
-        Of `float16_foresight` with the file's own types.
-    """
-    for one in nodes:
+def half_precision_findings(seen: FileRun) -> Iterator[InspectionFinding]:
+    """Yield what a runtime that computes in the file's own float16 makes wrong, though the one here does not."""
+    for one in seen.foresight:
         if one.operator in MEANS and one.headroom >= 0 and not one.inside >= 0:
             words = f"The sum inside of {one} is {number(LARGEST / 2**one.inside)}"
             statement = (
@@ -291,9 +283,9 @@ def half_precision_findings(seen: FileRun, nodes: Sequence[HalfPrecisionNode]) -
             )
             yield InspectionFinding.at(one, "precision", "precision", statement, "The runtime here adds in float32.")
     made = {name: node for node in seen.nodes for name in node.outputs}
-    noises = {one.index: one.noise for one in nodes}
+    noises = {one.index: one.noise for one in seen.foresight}
     ends = {name: noises.get(made[name].index, 0.0) for name in seen.outputs if name in made}
-    lossy = next((one for one in nodes if one.noise > LOST and one.before <= 2.0**-BITS), None)
+    lossy = next((one for one in seen.foresight if one.noise > LOST and one.before <= 2.0**-BITS), None)
     shown = next((name for name, noise in ends.items() if noise > LOST), None)
     if lossy is None or shown is None:
         return

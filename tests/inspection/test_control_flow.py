@@ -10,6 +10,7 @@ import kokoro_nb as nb
 def written(save, node, factor=2.0, wave="Sin", **about):
     """Write a loop of four passes that takes the sine of twice its state, and a branch that is taken."""
     value = helper.make_tensor_value_info
+    state = [value("go", TensorProto.BOOL, []), value("state", TensorProto.FLOAT, [1, 8])]
     two = helper.make_tensor("value", TensorProto.FLOAT, [], [factor])
     body = helper.make_graph(
         [
@@ -19,11 +20,7 @@ def written(save, node, factor=2.0, wave="Sin", **about):
             node(wave, ["double"], ["next"], name="/sin"),
         ],
         "body",
-        [
-            value("k", TensorProto.INT64, []),
-            value("go", TensorProto.BOOL, []),
-            value("state", TensorProto.FLOAT, [1, 8]),
-        ],
+        [value("k", TensorProto.INT64, []), *state],
         [value("goes", TensorProto.BOOL, []), value("next", TensorProto.FLOAT, [1, 8])],
     )
     branch, other = (

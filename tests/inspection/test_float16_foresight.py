@@ -4,19 +4,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from onnx import TensorProto
 
 import kokoro_nb as nb
-from kokoro_nb.inspection.float16_foresight import float16_foresight, foreseen, in_danger
+from kokoro_nb.inspection.float16_foresight import foreseen, in_danger
 from kokoro_nb.inspection.node_judgement import relative_noise
 from kokoro_nb.inspection.onnx_file import read_onnx
 from kokoro_nb.inspection.onnx_model import run_once
 
 
 def test_the_running_phase_comes_out_by_itself(source):
-    inputs, told = {"f0": np.full((1, 24000), 200, np.float32)}, []
-    nodes = float16_foresight(read_onnx(source(24000)), inputs, told.append)
-    assert nb.inspect(source(24000), inputs).foresight == nodes
-    assert told == [f"{node} of 4 nodes in float16" for node in range(4)]
+    nodes = nb.inspect(source(24000), {"f0": np.full((1, 24000), 200, np.float32)}).foresight
     by_key = {one.key: one for one in nodes}
     assert "most noise would enter at /sin (Sin): " in foreseen(nodes)[-1]
     assert by_key["/sin"].noise > 0.5  # of the sine
@@ -34,32 +32,29 @@ def test_what_is_foreseen_is_what_float16_gives(save, node):
         return save(nodes, {"x": [40, 32]}, ["y"], {"w": weights.astype(dtype)}, dtype=dtype, name=f"{dtype}.onnx")
 
     x = random.standard_normal((40, 32)).astype(np.float32)
-    single, half = read_onnx(write("float32")), read_onnx(write("float16"))
+    half = read_onnx(write("float16"))
     right = np.tanh(x.astype(np.float64) @ weights.astype(np.float32))
     given = run_once(half.model, {"x": x.astype(np.float16)})["y"]
-    foreseen_noise = float16_foresight(single, {"x": x})[-1].noise
+    foreseen_noise = nb.inspect(write("float32"), {"x": x}).foresight[-1].noise
     assert relative_noise(given.astype(np.float64), right) == pytest.approx(foreseen_noise, rel=0.1)
 
 
-def test_an_overflow_inside_is_reported_apart_from_one_at_the_border(save, node):
-    nodes = [
-        node("ReduceMean", ["x"], ["a"], name="/mean", axes=[1], keepdims=0),
-        node("Exp", ["k"], ["e"], name="/exp"),
-        node("Mul", ["a", "e"], ["y"], name="/mul"),
-    ]
-    path = save(nodes, {"x": [1, 4096]}, ["y"], {"k": np.float32(12)}, opset=13)
-    found = {one.key: one for one in float16_foresight(read_onnx(path), {"x": np.full((1, 4096), 20, np.float32)})}
-    assert found["/mean"].headroom > 10
-    assert found["/mean"].inside < 0  # 81,920
-    assert found["/exp"].headroom < 0  # e^12 is 162,755
-    assert found["/mean"].overflows
-    assert {one.key for one in in_danger(tuple(found.values()), 2)} <= {"/mean", "/exp", "/mul"}
-    assert np.isnan(found["/exp"].noise)
+def test_an_overflow_inside_is_reported_apart_from_one_at_the_border(written):
+    steps = [("ReduceMean", "x", "a", {"axes": [1], "keepdims": 0}), ("Exp", "k", "e"), ("Mul", "a e", "y")]
+    path = written("sum.onnx", steps, {"k": np.float32(12)}, {"x": [1, 4096]}, opset=13)
+    found = {one.key: one for one in nb.inspect(path, {"x": np.full((1, 4096), 20, np.float32)}).foresight}
+    mean, exp, _ = found.values()
+    assert mean.headroom > 10
+    assert mean.inside < 0  # 81,920
+    assert exp.headroom < 0  # e^12 is 162,755
+    assert mean.overflows
+    assert {one.key for one in in_danger(tuple(found.values()), 2)} <= {*found}
+    assert np.isnan(exp.noise)
 
 
 def test_nan_is_never_foreseen_to_fit_into_float16(save, node):
     path = save([node("Log", ["x"], ["y"], name="/log")], {"x": [2]}, ["y"])
-    (found,) = float16_foresight(read_onnx(path), {"x": np.array([2, 1], np.float32)})
+    (found,) = nb.inspect(path, {"x": np.array([2, 1], np.float32)}).foresight
     assert not found.overflows
     assert replace(found, headroom=float("nan")).overflows
 
@@ -72,3 +67,12 @@ def test_the_report_of_a_float32_file_foresees_and_that_of_a_float16_file_does_n
     half = nb.inspect(source(24000, "float16"), {"f0": np.full((1, 24000), 200, np.float16)})
     assert half.foresight == ()
     assert half.first.blame == "precision"
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["kept in float32", "in float16"])
+def test_a_sum_is_beyond_float16_only_where_the_file_adds_in_float16(written, kept):
+    half, single = {"to": TensorProto.FLOAT16}, {"to": TensorProto.FLOAT}
+    steps = [("Cast", "x", "a", half), ("Cast", "a", "b", single), ("ReduceMean", f"{'ab'[kept]} axis", "m")]
+    path = written("mean.onnx", [*steps, ("Cast", "m", "y", single)], {"axis": np.array([1])}, {"x": [1, 4096]})
+    report = nb.inspect(path, {"x": np.full((1, 4096), 20, np.float32)})
+    assert [one.operator for one in report.findings] == ["ReduceMean"] * (not kept)

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from kokoro_nb.backends.base import quietly
+from kokoro_nb.backends.called_operators import picks
 from kokoro_nb.backends.executorch.executorch_private import of_executorch
 from kokoro_nb.backends.signature import TensorSpec, array_of
 from kokoro_nb.errors import InputError
@@ -118,7 +119,8 @@ class PteFile(PteInstructions, CapturedProgram):
         named = self._given(step, inputs, captured, double)
         change = substitute or (lambda *call: call[-1])
         with torch.no_grad():
-            found = change(step.operator, (), named, step.operator(**named))
+            operator = picks(step.operator, self.dtype(step.reads[0])) if double and step.reads else step.operator
+            found = change(step.operator, (), named, operator(**named))
             if isinstance(found, tuple | list):
                 found = change(getitem, (found, place), {}, found[place])
         wanted = self.torch_dtype(step.results[place])

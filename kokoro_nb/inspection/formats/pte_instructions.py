@@ -58,8 +58,9 @@ class FunctionalOperator:
     def __str__(self) -> str:
         return self.name.replace("::", ".")
 
-    def __call__(self, /, **named: Any) -> Any:
+    def __call__(self, /, *args: Any, **named: Any) -> Any:
         """Compute it; results are of the type of the widest float among its arguments."""
+        named |= zip((one.name for one in self._schema.arguments), args, strict=False)
         if not self._outs:
             return self._function(**named)
         dtypes = [one.dtype for one in tensors_in(named) if one.is_floating_point()]
@@ -76,8 +77,12 @@ def _along(values: Any, input: Any, axis: int) -> Any:
     return 0 if values is None else values.reshape([-1 if k == axis % input.ndim else 1 for k in range(input.ndim)])
 
 
-def _quantised(input: Any, scales: Any, zero_points: Any, axis: int, low: int, high: int) -> Any:
-    return (torch.round(input / _along(scales, input, axis)) + _along(zero_points, input, axis)).clamp(low, high)
+def _quantised(input: Any, scale: Any, zero_point: Any, low: int, high: int) -> Any:
+    return (torch.round(input / scale) + zero_point).clamp(low, high)
+
+
+def _quantised_along(input: Any, scales: Any, zero_points: Any, axis: int, low: int, high: int) -> Any:
+    return _quantised(input, _along(scales, input, axis), _along(zero_points, input, axis), low, high)
 
 
 def _dequantised(input: Any, scales: Any, zero_points: Any, axis: int) -> Any:
@@ -89,13 +94,9 @@ OWN: dict[str, Function] = {
     "aten::copy_": lambda self, src: src.expand(self.shape),
     "dim_order_ops::_to_dim_order_copy": lambda self: self,
     "dim_order_ops::_clone_dim_order": lambda self: self,
-    "quantized_decomposed::quantize_per_tensor": lambda input, scale, zero_point, low, high: torch.clamp(
-        torch.round(input / scale) + zero_point, low, high
-    ),
-    "quantized_decomposed::quantize_per_channel": _quantised,
-    "quantized_decomposed::dequantize_per_tensor": lambda input, scale, zero_point: (
-        (input.double() - zero_point) * scale
-    ),
+    "quantized_decomposed::quantize_per_tensor": _quantised,
+    "quantized_decomposed::quantize_per_channel": _quantised_along,
+    "quantized_decomposed::dequantize_per_tensor": lambda x, scale, zero_point: (x.double() - zero_point) * scale,
     "quantized_decomposed::dequantize_per_channel": _dequantised,
 }
 """Operators of ExecuTorch that PyTorch has not: what each computes of the first of its arguments, in their order."""

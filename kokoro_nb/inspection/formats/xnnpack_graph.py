@@ -5,8 +5,8 @@ and reads none, and its ``flatc`` writes JSON with six digits, too few for a sca
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -232,7 +232,7 @@ class XnnDelegate:
                 return np.frombuffer(named[key][: about.size] if key else payload[start : start + about.size], form)
 
             values = {one.number: one for one in (_value(each.xvalueUnion, held) for each in graph.xvalues)}
-            nodes = tuple(_node(index, each) for index, each in enumerate(graph.xnodes))
+            nodes = tuple(node for index, each in enumerate(graph.xnodes) for node in _nodes(index, each, values))
             inputs, outputs = (
                 sorted((values[one] for one in ids.tolist()), key=lambda one: one.external)
                 for ids in (graph.inputIds, graph.outputIds)
@@ -311,7 +311,8 @@ def _named(kind: str, number: int) -> str:
     return {one: name for name, one in vars(_reader()[kind]).items()}[number]
 
 
-def _node(index: int, each: Any) -> XnnNode:
+def _nodes(index: int, each: Any, values: dict[int, XnnValue]) -> Iterator[XnnNode]:
+    """Yield a node, and what cuts its result off as one of its own; the value between them is added to `values`."""
     kind = _named("XNodeUnion", each.xnodeUnionType)
     if kind not in KINDS:
         raise InputError(f"{kind} is not known here")
@@ -320,7 +321,13 @@ def _node(index: int, each: Any) -> XnnNode:
     reads = [one for name, one in fields.items() if name.endswith("_id") and name != "output_id"]
     count = int(kind[-1]) if kind in CONCATENATIONS else None
     limits = each.outputMinMax and (each.outputMinMax.outputMin, each.outputMinMax.outputMax)
-    return XnnNode(index, kind, SimpleNamespace(**fields), tuple(reads[:count]), fields["output_id"], limits)
+    node = XnnNode(index, kind, SimpleNamespace(**fields), tuple(reads[:count]), fields["output_id"], limits)
+    if limits is not None and kind != "XNNClamp":
+        between = replace(values[node.output], number=NONE - 1 - index, external=NONE, scale=None)
+        values[between.number] = between
+        yield replace(node, output=between.number, limits=None)
+        node = XnnNode(index, "XNNClamp", SimpleNamespace(), (between.number,), node.output, limits)
+    yield node
 
 
 def _value(outer: Any, held: Callable[[int, str], np.ndarray]) -> XnnValue:

@@ -162,7 +162,8 @@ def by_reference(call: OnnxCall, inputs: Several) -> list[Value]:
         raise NotDefined(f"{call.operator} is an operator of another domain, and not known here")
     if call.node.op_type == "CumSum":  # whose axis runtimes take as a list of one, too
         inputs = [inputs[0], np.reshape(np.asarray(inputs[1]), ())]
-    given = {name: value for name, value in zip(call.node.input, inputs, strict=True) if name}
+    given = {name: call.outer[name] for name in captured_names(call.node)}
+    given |= {name: value for name, value in zip(call.node.input, inputs, strict=True) if name}
     names = [name for name in call.node.output if name]
     graph = helper.make_graph(
         [call.node], "one", [onnx.ValueInfoProto(name=n) for n in given], [onnx.ValueInfoProto(name=n) for n in names]
@@ -171,7 +172,8 @@ def by_reference(call: OnnxCall, inputs: Several) -> list[Value]:
     for name, value in vars(evaluator.rt_nodes_[0]).items():
         if isinstance(value, np.float32):  # an attribute: its square root must not be taken in float32
             setattr(evaluator.rt_nodes_[0], name, float(value))
-    results = dict(zip(names, evaluator.run(None, given), strict=True))
+    with np.errstate(all="ignore"):
+        results = dict(zip(names, evaluator.run(None, given), strict=True))
     return [results.get(name) for name in call.node.output]
 
 

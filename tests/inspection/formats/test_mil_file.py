@@ -4,8 +4,8 @@ import pytest
 import torch
 
 import kokoro_nb as nb
-from kokoro_nb.errors import InputError
 from tests.backends.small import Of
+from tests.refusals import refused
 
 pytest.importorskip("coremltools")
 
@@ -30,5 +30,4 @@ def test_an_overflow_is_named_and_the_number_type_blamed_and_coremltools_shows_i
 def test_a_packed_package_is_reported_in_a_sentence(tmp_path):
     packed = tmp_path / "packed.mlpackage"
     packed.write_bytes(b"PK\x03\x04 and so on")
-    with pytest.raises(InputError, match="unpack it, or give the folder"):
-        nb.inspect(packed)
+    refused("unpack it, or give the folder", nb.inspect, packed)

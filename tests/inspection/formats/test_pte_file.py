@@ -25,6 +25,17 @@ def test_a_kernel_that_gives_a_list_is_judged(tmp_path):
     assert "aten::split_with_sizes_copy.out" in {one.operator for one in report.judgements}
 
 
+@pytest.mark.parametrize(("kind", "verdict"), [("argmax", "pass"), ("argmin", "fail")])
+def test_a_choice_among_equals_that_are_computed_twice_accuses_no_healthy_file(tmp_path, kind, verdict):
+    weight, inputs = torch.randn(8, 6), {"x": torch.randn(4, 7, 8)}
+
+    def chosen(name):
+        return Of(lambda x: getattr(torch.cat([3 * x @ weight / 3, x @ weight], -1), name)(-1))
+
+    path = portable_pte(chosen(kind), inputs, tmp_path / "chosen.pte")
+    assert nb.inspect(path, against=(chosen("argmax"), inputs)).verdict == verdict
+
+
 def test_a_delegate_is_judged_by_what_it_gives_and_its_nodes_are_compared(pte, voice):
     report = nb.inspect(pte(delegate=True), against=voice)
     assert (report.verdict, report.findings) == ("pass", ())
