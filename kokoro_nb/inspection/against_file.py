@@ -46,12 +46,11 @@ class PairedPrograms(PairedValues):
         if self.candidate.drawing:
             return f"No values were paired: {self.candidate.drawing} draws at random."
         count = sum(apart <= APART for _, apart in self.pairs.values())
-        compared = any(name in self.own for name in self.candidate.outputs)
-        apart = f"differ by at most {number(self.outputs_apart)} of their root mean square (limit {number(OTHER)})"
-        note = (
-            f"{count:,} of {len(self.own):,} values of {self.candidate.label} are in {self.reference.label} too; its "
-            f"outputs {apart if compared else 'have no definition here, and were not computed in float64'}."
-        )
+        apart = "have no definition here, and were not computed in float64"
+        if any(name in self.own for name in self.candidate.outputs):
+            apart = f"differ by at most {number(self.outputs_apart)} of their root mean square (limit {number(OTHER)})"
+        note = f"{count:,} of {len(self.own):,} values of {self.candidate.label} are in {self.reference.label} too"
+        note += f"; its outputs {apart}."
         mine, theirs = len(self.candidate.outputs), f"{self.reference.label} {len(self.reference.outputs)}"
         if mine != len(self.reference.outputs):
             note += f" It has {mine} outputs and new states, {theirs}: the last are not compared."
@@ -172,8 +171,8 @@ class PairedPrograms(PairedValues):
                 words = f"{words} {self.reference.label} (limit {number(OTHER)}); what gives it has no definition here"
                 if not undefined:
                     return InspectionFinding("outputs", "unknown", f"{words}.")
-                found = InspectionFinding.at(undefined[0], "outputs", "unknown", f"{words}: {undefined[0]}.")
-                return replace(found, counterpart=self.counterpart(undefined[0]))
+                words, there = f"{words}: {undefined[0]}.", self.counterpart(undefined[0])
+                return InspectionFinding.at(undefined[0], "outputs", "unknown", words, counterpart=there)
         return None
 
     def at(self, node: ComparedNode) -> InspectionFinding:
@@ -225,8 +224,8 @@ class PairedPrograms(PairedValues):
         apart = float(np.max([self.pairs[one][1] for one in node.reads if one in self.pairs], initial=0.0))
         if apart > SAME:
             words = f"Its input is {number(apart)} of its root mean square apart: it makes that large."
-            found = InspectionFinding.at(node, "precision", "precision", statement, words)
-            yield replace(found, mechanism=Mechanism("too few bits", WORDS["too few bits"], (words,)))
+            cause = Mechanism("too few bits", WORDS["too few bits"], (words,))
+            yield InspectionFinding.at(node, "precision", "precision", statement, words, mechanism=cause)
         yield from self._turned(node, [other])
         unseen = [f"It reads '{name}', integers that were not compared." for name in node.reads if name not in self.own]
         yield InspectionFinding.at(node, "structure", "unknown", statement, *unseen)
@@ -291,23 +290,21 @@ class PairedPrograms(PairedValues):
             yield self._first(node, [("changed scale", words)])
         yield from (self._first(one, [multiple]) for one in region for multiple in self._multiples(one))
         yield from self._other_number(node)
-        readers = [one for one in self.reference.nodes if {*other.outputs} & {*one.reads}]
-        behind = next((one for one in readers if one.kind == node.kind), None)
-        for there in (one for one in (other, behind) if one is not None):
+        behind = [one for one in self.reference.nodes if one.kind == node.kind and {*other.outputs} & {*one.reads}][:1]
+        for there in (other, *behind):
             for cause in self.explained_by_rules([node] if there.kind == node.kind else region, there):
                 words = f"its result is not that of {there} in the reference: {cause}"
                 yield replace(self._first(node, [("operator lowered as another", words)]), mechanism=cause)
         for key, words in self._channel_factors(node):
             yield self._first(node, [("changed constant", words)], key, node)
-        if behind is not None and other.kind != node.kind:
-            words = f"the file has no {other}, which is before {behind.key} there"
+        for after in behind if other.kind != node.kind else ():
+            words = f"the file has no {other}, which is before {after.key} there"
             pads, pad = node.attributes.get("pads", []), other.attributes.get("pad", [])
             if len(pads) == len(pad) == 2 and list(pads) != list(pad):
                 words = f"its pads are {pads} in place of {pad} of {other} there"
             yield self._first(node, [("operator lowered as another", words)])
-        next_one = next((one for one in region[1:2] if other.kind == one.kind), None)
-        if next_one is not None and alone:
-            words = f"it stands before {next_one.key}, and no {node.operator} stands before {other} there"
+        for after in (one for one in region[1:2] if alone and one.kind == other.kind):
+            words = f"it stands before {after.key}, and no {node.operator} stands before {other} there"
             yield self._first(node, [("operator lowered as another", words)])
         also = [*differing(other, node), *self.rewired(node, other)]
         words = "".join(f"; {words}" for _, words in also[:FEW])
@@ -376,8 +373,8 @@ class PairedPrograms(PairedValues):
 
 def _found(node: ComparedNode, name: Name, statement: str) -> InspectionFinding:
     """Return a finding that the file is to blame for, with what happened."""
-    found = InspectionFinding.at(node, "structure", "file", statement)
-    return replace(found, mechanism=Mechanism(name, WORDS[name], (statement.rstrip("."),)))
+    cause = Mechanism(name, WORDS[name], (statement.rstrip("."),))
+    return InspectionFinding.at(node, "structure", "file", statement, mechanism=cause)
 
 
 def _named(node: ComparedNode) -> str:

@@ -14,7 +14,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_model import OnnxNode, freeing, last_readers, nodes_of
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, widened
-from kokoro_nb.inspection.value_types import NodeIdentity, Value
+from kokoro_nb.inspection.value_types import Arrays, NodeIdentity, Value
 from kokoro_nb.inspection.whole_file import named_constants
 from kokoro_nb.storage import digest
 from kokoro_nb.traces.trace import CONSTANT, Meaning, Operator
@@ -159,20 +159,14 @@ def of_onnx(file: OnnxFile) -> ComparedProgram:
                     observe(name, value)
 
     inputs, outputs = (tuple(value.name for value in several) for several in (file.inputs, file.model.graph.output))
-    opened = tuple(
-        (value.name, axis)
-        for value in file.inputs
-        for axis, size in enumerate(value.type.tensor_type.shape.dim)
-        if size.dim_param
-    )
+    axes = [(value.name, *axis) for value in file.inputs for axis in enumerate(value.type.tensor_type.shape.dim)]
+    opened = tuple((name, axis) for name, axis, size in axes if size.dim_param)
     drawing = next((node.key for node in nodes if node.is_random), "")
     compared = tuple(_of_node(node, known, rounded, file.opsets) for node in nodes)
     return ComparedProgram(file.path.name, inputs, outputs, compared, compute, drawing, opened)
 
 
-def _of_node(
-    node: OnnxNode, known: Mapping[str, np.ndarray], rounded: Mapping[str, str], opsets: dict[str, int]
-) -> ComparedNode:
+def _of_node(node: OnnxNode, known: Arrays, rounded: Mapping[str, str], opsets: dict[str, int]) -> ComparedNode:
     call = OnnxCall(node.proto, opsets)
     attributes = {name: one for name, one in call.attributes.items() if isinstance(one, PLAIN)}
     attributes |= dict(_of_bodies(node.proto))
