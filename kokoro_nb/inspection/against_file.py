@@ -6,20 +6,13 @@ from itertools import islice, product
 
 import numpy as np
 
-from kokoro_nb.inspection.compared_constants import (
-    Cause,
-    called,
-    changed_parameters,
-    differing,
-    foreign_constants,
-    largest_change,
-    misquantised_weights,
-    other_number,
-)
+from kokoro_nb.inspection import compared_constants
+from kokoro_nb.inspection.compared_constants import Cause, called, differing, largest_change, other_number
 from kokoro_nb.inspection.compared_program import ComparedNode
 from kokoro_nb.inspection.compared_values import ValueSketch, channel_fit, factor_of, nearest, scaled
 from kokoro_nb.inspection.judged_run import InspectionFinding
 from kokoro_nb.inspection.paired_values import APART, CLOSE, EXACT, OTHER, REGROUPED, REPLACED, SAME, PairedValues
+from kokoro_nb.inspection.rearranged_constants import rearranged
 from kokoro_nb.inspection.value_types import Value
 from kokoro_nb.locate.culprit import Mechanism, Name
 from kokoro_nb.markup import listed, number
@@ -86,9 +79,8 @@ class PairedPrograms(PairedValues):
                 return InspectionFinding("outputs", "unknown", words)
         if node is None:
             return None
-        for one, twin, words, _ in paired._changed(paired.behind(node.reads)):
-            if "attribute" in words and paired.differs(one.outputs, twin.outputs) > paired.limit:
-                return paired._beside(one, twin, "with the same inputs")
+        for one, twin in paired._set_otherwise(paired.behind(node.reads)):
+            return paired._first(one, list(differing(twin, one)), twin.key, node)
         found = paired.at(node)
         return replace(found, counterpart=found.counterpart or paired.counterpart(node))
 
@@ -126,6 +118,15 @@ class PairedPrograms(PairedValues):
             words = "; ".join(words for _, words in others[one])
             yield node, one, words, np.inf if "attribute" in words else part
 
+    def _set_otherwise(self, nodes: Sequence[ComparedNode]) -> Iterator[tuple[ComparedNode, ComparedNode]]:
+        """Yield those of which no counterpart has the same attributes, and whose result there the file lacks."""
+        for node in nodes:
+            read = self.paired_reads(node)
+            like = [one for one in self.counterparts(node) if one.kind == node.kind and self.read_by(one) == read]
+            same = [one for one in like if not any("attribute" in words for _, words in differing(one, node))]
+            if read and like and not same and self.is_missing(like[0]):
+                yield node, like[0]
+
     def _held_closer(self) -> "PairedPrograms":
         """Return it as close as constants of the same bits allow, or else one of integers whose outputs differ."""
         if self.exact:
@@ -137,16 +138,13 @@ class PairedPrograms(PairedValues):
 
     def _of_constants(self) -> Iterator[InspectionFinding]:
         """Yield what is said of the nodes that read constants alone, and others than the reference has."""
-        for changed, right in changed_parameters(self.reference, self.candidate):
+        for changed, right in compared_constants.changed_parameters(self.reference, self.candidate):
             apart = self.differs(changed.outputs, right.outputs)
             if apart > OTHER or (apart > SAME and not self.is_rounded(changed)):
-                yield self._beside(changed, right, "with the same constants but this one")
-        for changed, right, words in misquantised_weights(self.reference, self.candidate):
+                proof = f"Its counterpart there, with the same constants but this one, is {_named(right)}."
+                yield replace(self._first(changed, list(differing(right, changed)), right.key), proof=(proof,))
+        for changed, right, words in compared_constants.misquantised_weights(self.reference, self.candidate):
             yield self._first(changed, [("changed constant", words)], right.key, changed)
-
-    def _beside(self, node: ComparedNode, twin: ComparedNode, why: str) -> InspectionFinding:
-        found = self._first(node, list(differing(twin, node)), twin.key)
-        return replace(found, proof=(f"Its counterpart there, {why}, is {_named(twin)}.",))
 
     def unseen(self, outputs: Mapping[str, Value]) -> InspectionFinding | None:
         """Say which of the runtime's outputs is another than the reference's, of those that float64 could not compute.
@@ -260,6 +258,9 @@ class PairedPrograms(PairedValues):
     ) -> Iterator[InspectionFinding]:
         """Yield what parts where the two are written in other operators, between results that both have."""
         yield from self._turned(node, others)
+        for there, words in rearranged(self, node, others):
+            words = f"it gives what {there} there gives with {words}"
+            yield self._first(node, [("changed constant", words)], there)
         if other is None:
             if not node.reads:
                 yield self._first(node, [("changed constant", "it is made of constants alone")])
@@ -276,7 +277,7 @@ class PairedPrograms(PairedValues):
         givers = [one for one in self.reference.nodes if given & set(one.outputs)]  # which may add a bias, too
         added = [one for one in region if one.kind in REGROUPED]
         for one, there in (*product(region, [other]), *product(added, givers)):
-            if how := list(foreign_constants(there, one, region, self.reference.nodes)):
+            if how := list(compared_constants.foreign_constants(there, one, region, self.reference.nodes)):
                 yield self._first(one, [("changed constant", "; ".join(how))], shown=one)
         if folded := list(self.constants_in_place(node, other)):
             yield self._first(node, folded)

@@ -22,6 +22,8 @@ from kokoro_nb.traces.trace import CONSTANT, Meaning, Operator
 Observe = Callable[[str, Value], object]
 ROUNDING = ("QuantizeLinear", "DynamicQuantizeLinear")
 PLAIN = (bool, int, float, str, list, tuple)
+IMPLIED = {"cumsum": {"exclusive": 0, "reverse": 0}, **{key: {"select_last_index": 0} for key in ("argmax", "argmin")}}
+"""What operators of PyTorch always do, as the attributes that other formats have for it."""
 SHORT = 8  # elements of a constant inside of a loop that are written out
 
 
@@ -213,7 +215,8 @@ def of_exported(exported: Exported, label: str, keys: Mapping[str, str] | None =
     for index, one in enumerate(operators):
         reads = tuple(name.removeprefix("input:") for name in one.inputs if not name.startswith(CONSTANT))
         key, constants = (keys or {}).get(one.name, one.name), _constants(exported, one)
-        numbers, source = specification.numbers(one.name), specification.source_line(one.name)
+        numbers = specification.numbers(one.name) | IMPLIED.get(one.kind, {})
+        source = specification.source_line(one.name)
         nodes.append(ComparedNode(index, key, one.op, reads, (one.name,), constants, numbers, source))
     names, states = (spec.name for spec in exported.inputs), filter(None, specification.state.values())
     outputs = (*specification.givers.values(), *states)
