@@ -49,6 +49,9 @@ class PairedPrograms(PairedValues):
             note += f" It has {mine} outputs and new states, {theirs}: the last are not compared."
         if self.reference.held:
             note += f" It lacks the inputs {listed(self.reference.held)}, which the reference has as given."
+        own, known = (compared_constants.exact_in_halves(one) for one in (self.candidate, self.reference))
+        if len(own) > len(known):
+            note += f" Constants of float32 that 16 bits hold exactly: {len(own)}, as '{own[-1]}'; there {len(known)}."
         every = self._changed(self.candidate.nodes)
         changed = islice((f"{one}, of which {how}" for one, _, how, part in every if part > REPLACED), FEW)
         words = "; ".join(changed)

@@ -44,6 +44,15 @@ def same_constants(reference: ComparedProgram, candidate: ComparedProgram) -> bo
     return True
 
 
+@np.errstate(over="ignore", invalid="ignore")
+def exact_in_halves(program: ComparedProgram) -> list[str]:
+    """Return the names of constants of float32, neither few numbers nor whole ones, that a type of 16 bits holds."""
+    held = [one for node in program.nodes for one in node.held if one[1].dtype == np.float32]
+    floats = ((name, np.ascontiguousarray(one), one.astype(np.float16)) for name, one in held)
+    exact = (pair[:2] for pair in floats if not (pair[1].view(np.uint32) % 2**16).any() or (pair[2] == pair[1]).all())
+    return [name for name, one in exact if (one % 1).any() and np.unique(one).size > LARGE]
+
+
 def _measures(array: np.ndarray) -> np.ndarray:
     """Return the ends and the norm of a constant, none of them 0."""
     found = np.array([array.min(initial=0), array.max(initial=0), np.linalg.norm(array.astype(np.float64))])
