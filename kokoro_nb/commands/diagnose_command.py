@@ -314,6 +314,6 @@ def _reference(against: str | None) -> Any:
     """Return what a file is compared with: a path, or a module with its inputs."""
     if against is None or ":" not in Path(against).name or Path(against).exists():
         return against
-    from kokoro_nb.inspection.named_function import made_by
+    from kokoro_nb.inspection.procedure import made_by
 
     return made_by(against)[:2]

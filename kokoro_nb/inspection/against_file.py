@@ -6,20 +6,13 @@ from itertools import islice, product
 
 import numpy as np
 
-from kokoro_nb.inspection.compared_constants import (
-    Cause,
-    called,
-    changed_parameters,
-    differing,
-    foreign_constants,
-    largest_change,
-    misquantised_weights,
-    other_number,
-)
+from kokoro_nb.inspection import compared_constants
+from kokoro_nb.inspection.compared_constants import Cause, called, differing, largest_change, other_number
 from kokoro_nb.inspection.compared_program import ComparedNode
 from kokoro_nb.inspection.compared_values import ValueSketch, channel_fit, factor_of, nearest, scaled
 from kokoro_nb.inspection.judged_run import InspectionFinding
 from kokoro_nb.inspection.paired_values import APART, CLOSE, EXACT, OTHER, REGROUPED, REPLACED, SAME, PairedValues
+from kokoro_nb.inspection.rearranged_constants import rearranged
 from kokoro_nb.inspection.value_types import Value
 from kokoro_nb.locate.culprit import Mechanism, Name
 from kokoro_nb.markup import listed, number
@@ -46,17 +39,19 @@ class PairedPrograms(PairedValues):
         if self.candidate.drawing:
             return f"No values were paired: {self.candidate.drawing} draws at random."
         count = sum(apart <= APART for _, apart in self.pairs.values())
-        compared = any(name in self.own for name in self.candidate.outputs)
-        apart = f"differ by at most {number(self.outputs_apart)} of their root mean square (limit {number(OTHER)})"
-        note = (
-            f"{count:,} of {len(self.own):,} values of {self.candidate.label} are in {self.reference.label} too; its "
-            f"outputs {apart if compared else 'have no definition here, and were not computed in float64'}."
-        )
+        apart = "have no definition here, and were not computed in float64"
+        if any(name in self.own for name in self.candidate.outputs):
+            apart = f"differ by at most {number(self.outputs_apart)} of their root mean square (limit {number(OTHER)})"
+        note = f"{count:,} of {len(self.own):,} values of {self.candidate.label} are in {self.reference.label} too"
+        note += f"; its outputs {apart}."
         mine, theirs = len(self.candidate.outputs), f"{self.reference.label} {len(self.reference.outputs)}"
         if mine != len(self.reference.outputs):
             note += f" It has {mine} outputs and new states, {theirs}: the last are not compared."
         if self.reference.held:
             note += f" It lacks the inputs {listed(self.reference.held)}, which the reference has as given."
+        own, known = (compared_constants.exact_in_halves(one) for one in (self.candidate, self.reference))
+        if len(own) > len(known):
+            note += f" Constants of float32 that 16 bits hold exactly: {len(own)}, as '{own[-1]}'; there {len(known)}."
         every = self._changed(self.candidate.nodes)
         changed = islice((f"{one}, of which {how}" for one, _, how, part in every if part > REPLACED), FEW)
         words = "; ".join(changed)
@@ -87,9 +82,8 @@ class PairedPrograms(PairedValues):
                 return InspectionFinding("outputs", "unknown", words)
         if node is None:
             return None
-        for one, twin, words, _ in paired._changed(paired.behind(node.reads)):
-            if "attribute" in words and paired.differs(one.outputs, twin.outputs) > paired.limit:
-                return paired._beside(one, twin, "with the same inputs")
+        for one, twin in paired._set_otherwise(paired.behind(node.reads)):
+            return paired._first(one, list(differing(twin, one)), twin.key, node)
         found = paired.at(node)
         return replace(found, counterpart=found.counterpart or paired.counterpart(node))
 
@@ -127,6 +121,15 @@ class PairedPrograms(PairedValues):
             words = "; ".join(words for _, words in others[one])
             yield node, one, words, np.inf if "attribute" in words else part
 
+    def _set_otherwise(self, nodes: Sequence[ComparedNode]) -> Iterator[tuple[ComparedNode, ComparedNode]]:
+        """Yield those of which no counterpart has the same attributes, and whose result there the file lacks."""
+        for node in nodes:
+            read = self.paired_reads(node)
+            like = [one for one in self.counterparts(node) if one.kind == node.kind and self.read_by(one) == read]
+            same = [one for one in like if not any("attribute" in words for _, words in differing(one, node))]
+            if read and like and not same and self.is_missing(like[0]):
+                yield node, like[0]
+
     def _held_closer(self) -> "PairedPrograms":
         """Return it as close as constants of the same bits allow, or else one of integers whose outputs differ."""
         if self.exact:
@@ -138,16 +141,13 @@ class PairedPrograms(PairedValues):
 
     def _of_constants(self) -> Iterator[InspectionFinding]:
         """Yield what is said of the nodes that read constants alone, and others than the reference has."""
-        for changed, right in changed_parameters(self.reference, self.candidate):
+        for changed, right in compared_constants.changed_parameters(self.reference, self.candidate):
             apart = self.differs(changed.outputs, right.outputs)
             if apart > OTHER or (apart > SAME and not self.is_rounded(changed)):
-                yield self._beside(changed, right, "with the same constants but this one")
-        for changed, right, words in misquantised_weights(self.reference, self.candidate):
+                proof = f"Its counterpart there, with the same constants but this one, is {_named(right)}."
+                yield replace(self._first(changed, list(differing(right, changed)), right.key), proof=(proof,))
+        for changed, right, words in compared_constants.misquantised_weights(self.reference, self.candidate):
             yield self._first(changed, [("changed constant", words)], right.key, changed)
-
-    def _beside(self, node: ComparedNode, twin: ComparedNode, why: str) -> InspectionFinding:
-        found = self._first(node, list(differing(twin, node)), twin.key)
-        return replace(found, proof=(f"Its counterpart there, {why}, is {_named(twin)}.",))
 
     def unseen(self, outputs: Mapping[str, Value]) -> InspectionFinding | None:
         """Say which of the runtime's outputs is another than the reference's, of those that float64 could not compute.
@@ -172,8 +172,8 @@ class PairedPrograms(PairedValues):
                 words = f"{words} {self.reference.label} (limit {number(OTHER)}); what gives it has no definition here"
                 if not undefined:
                     return InspectionFinding("outputs", "unknown", f"{words}.")
-                found = InspectionFinding.at(undefined[0], "outputs", "unknown", f"{words}: {undefined[0]}.")
-                return replace(found, counterpart=self.counterpart(undefined[0]))
+                words, there = f"{words}: {undefined[0]}.", self.counterpart(undefined[0])
+                return InspectionFinding.at(undefined[0], "outputs", "unknown", words, counterpart=there)
         return None
 
     def at(self, node: ComparedNode) -> InspectionFinding:
@@ -225,8 +225,8 @@ class PairedPrograms(PairedValues):
         apart = float(np.max([self.pairs[one][1] for one in node.reads if one in self.pairs], initial=0.0))
         if apart > SAME:
             words = f"Its input is {number(apart)} of its root mean square apart: it makes that large."
-            found = InspectionFinding.at(node, "precision", "precision", statement, words)
-            yield replace(found, mechanism=Mechanism("too few bits", WORDS["too few bits"], (words,)))
+            cause = Mechanism("too few bits", WORDS["too few bits"], (words,))
+            yield InspectionFinding.at(node, "precision", "precision", statement, words, mechanism=cause)
         yield from self._turned(node, [other])
         unseen = [f"It reads '{name}', integers that were not compared." for name in node.reads if name not in self.own]
         yield InspectionFinding.at(node, "structure", "unknown", statement, *unseen)
@@ -261,6 +261,9 @@ class PairedPrograms(PairedValues):
     ) -> Iterator[InspectionFinding]:
         """Yield what parts where the two are written in other operators, between results that both have."""
         yield from self._turned(node, others)
+        for there, words in rearranged(self, node, others):
+            words = f"it gives what {there} there gives with {words}"
+            yield self._first(node, [("changed constant", words)], there)
         if other is None:
             if not node.reads:
                 yield self._first(node, [("changed constant", "it is made of constants alone")])
@@ -277,7 +280,7 @@ class PairedPrograms(PairedValues):
         givers = [one for one in self.reference.nodes if given & set(one.outputs)]  # which may add a bias, too
         added = [one for one in region if one.kind in REGROUPED]
         for one, there in (*product(region, [other]), *product(added, givers)):
-            if how := list(foreign_constants(there, one, region, self.reference.nodes)):
+            if how := list(compared_constants.foreign_constants(there, one, region, self.reference.nodes)):
                 yield self._first(one, [("changed constant", "; ".join(how))], shown=one)
         if folded := list(self.constants_in_place(node, other)):
             yield self._first(node, folded)
@@ -291,23 +294,21 @@ class PairedPrograms(PairedValues):
             yield self._first(node, [("changed scale", words)])
         yield from (self._first(one, [multiple]) for one in region for multiple in self._multiples(one))
         yield from self._other_number(node)
-        readers = [one for one in self.reference.nodes if {*other.outputs} & {*one.reads}]
-        behind = next((one for one in readers if one.kind == node.kind), None)
-        for there in (one for one in (other, behind) if one is not None):
+        behind = [one for one in self.reference.nodes if one.kind == node.kind and {*other.outputs} & {*one.reads}][:1]
+        for there in (other, *behind):
             for cause in self.explained_by_rules([node] if there.kind == node.kind else region, there):
                 words = f"its result is not that of {there} in the reference: {cause}"
                 yield replace(self._first(node, [("operator lowered as another", words)]), mechanism=cause)
         for key, words in self._channel_factors(node):
             yield self._first(node, [("changed constant", words)], key, node)
-        if behind is not None and other.kind != node.kind:
-            words = f"the file has no {other}, which is before {behind.key} there"
+        for after in behind if other.kind != node.kind else ():
+            words = f"the file has no {other}, which is before {after.key} there"
             pads, pad = node.attributes.get("pads", []), other.attributes.get("pad", [])
             if len(pads) == len(pad) == 2 and list(pads) != list(pad):
                 words = f"its pads are {pads} in place of {pad} of {other} there"
             yield self._first(node, [("operator lowered as another", words)])
-        next_one = next((one for one in region[1:2] if other.kind == one.kind), None)
-        if next_one is not None and alone:
-            words = f"it stands before {next_one.key}, and no {node.operator} stands before {other} there"
+        for after in (one for one in region[1:2] if alone and one.kind == other.kind):
+            words = f"it stands before {after.key}, and no {node.operator} stands before {other} there"
             yield self._first(node, [("operator lowered as another", words)])
         also = [*differing(other, node), *self.rewired(node, other)]
         words = "".join(f"; {words}" for _, words in also[:FEW])
@@ -376,8 +377,8 @@ class PairedPrograms(PairedValues):
 
 def _found(node: ComparedNode, name: Name, statement: str) -> InspectionFinding:
     """Return a finding that the file is to blame for, with what happened."""
-    found = InspectionFinding.at(node, "structure", "file", statement)
-    return replace(found, mechanism=Mechanism(name, WORDS[name], (statement.rstrip("."),)))
+    cause = Mechanism(name, WORDS[name], (statement.rstrip("."),))
+    return InspectionFinding.at(node, "structure", "file", statement, mechanism=cause)
 
 
 def _named(node: ComparedNode) -> str:

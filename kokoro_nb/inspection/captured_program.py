@@ -96,10 +96,8 @@ class CapturedRun(JudgedRun):
         """Compute the operator in PyTorch, in the file's own types: see `JudgedRun.blamed`."""
         worst, name = judgement.worst, self.program.operators[judgement.index].name
         assert worst is not None
-        right, second = (
-            array_of(self.program.recompute(name, self.inputs, self.run.captured, double)).astype(np.float64)
-            for double in (True, False)
-        )
+        both = (self.program.recompute(name, self.inputs, self.run.captured, double) for double in (True, False))
+        right, second = (array_of(one).astype(np.float64) for one in both)
         if worst.finite < worst.right_finite:
             near = bool((np.isfinite(second) == np.isfinite(right)).all())
         else:
@@ -156,8 +154,8 @@ class CapturedProgram(Meaning, Protocol):
 
     def static(self) -> InspectionReport:
         """Return what the file says without being run."""
-        facts, count = self.facts, len(self.operators)
-        return InspectionReport(facts.path, "nothing: not run", (), facts.notes, (), (), {}, count)
+        count = len(self.operators)
+        return InspectionReport(self.facts.path, "nothing: not run", (), self.facts.notes, (), (), {}, count)
 
     def given(self, inputs: Mapping[str, Any]) -> MadeInputs:
         """Return the caller's inputs in the types of the file; InputError if they do not fit."""
@@ -196,14 +194,11 @@ class CapturedProgram(Meaning, Protocol):
         if again is not None and not again and not program.drawing:
             again = self.run(seen.inputs).outputs
         same = {name: again[name].tobytes() == value.tobytes() for name, value in seen.outputs.items()} if again else {}
-        outputs = tuple(
-            OutputSummary.of(name, value, seen.true.get(name), again=same.get(name))
-            for name, value in seen.outputs.items()
-        )
+        given = seen.outputs.items()
+        outputs = tuple(OutputSummary.of(name, one, seen.true.get(name), again=same.get(name)) for name, one in given)
         findings, notes = node_findings(seen)
-        nodes = program.nodes
-        loud, noted = imprecise(nodes, seen.judgements, outputs, bool(findings))
-        said = (*facts.notes, *unread_inputs(seen.inputs, nodes), *filter(None, [seen.stopped]), *notes, *noted)
+        loud, noted = imprecise(program.nodes, seen.judgements, () if findings else outputs)
+        said = (*facts.notes, *unread_inputs(seen.inputs, program.nodes), *filter(None, [seen.stopped]), *notes, *noted)
         found, count = (*findings, *unstable(outputs), *loud), len(seen.nodes)
         return InspectionReport(facts.path, facts.runtime, found, said, seen.judgements, outputs, made.how, count)
 

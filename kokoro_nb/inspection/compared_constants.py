@@ -44,6 +44,15 @@ def same_constants(reference: ComparedProgram, candidate: ComparedProgram) -> bo
     return True
 
 
+@np.errstate(over="ignore", invalid="ignore")
+def exact_in_halves(program: ComparedProgram) -> list[str]:
+    """Return the names of constants of float32, neither few numbers nor whole ones, that a type of 16 bits holds."""
+    held = [one for node in program.nodes for one in node.held if one[1].dtype == np.float32]
+    floats = ((name, np.ascontiguousarray(one), one.astype(np.float16)) for name, one in held)
+    exact = (pair[:2] for pair in floats if not (pair[1].view(np.uint32) % 2**16).any() or (pair[2] == pair[1]).all())
+    return [name for name, one in exact if (one % 1).any() and np.unique(one).size > LARGE]
+
+
 def _measures(array: np.ndarray) -> np.ndarray:
     """Return the ends and the norm of a constant, none of them 0."""
     found = np.array([array.min(initial=0), array.max(initial=0), np.linalg.norm(array.astype(np.float64))])
@@ -60,10 +69,8 @@ def changed_parameters(reference: ComparedProgram, candidate: ComparedProgram) -
     """
     alike: dict[tuple[str, bytes], list[ComparedNode]] = {}
     left: dict[tuple[str, tuple[int, ...]], list[ComparedNode]] = {}
-    there, here = (
-        [(one, _largest(one)) for one in program.nodes if one.held and not one.reads]
-        for program in (reference, candidate)
-    )
+    fixed = ([one for one in program.nodes if one.held and not one.reads] for program in (reference, candidate))
+    there, here = ([(one, _largest(one)) for one in nodes] for nodes in fixed)
     own = {(node.operator, array.tobytes()) for node, array in here}
     for other, array in there:
         alike.setdefault((other.operator, array.tobytes()), []).append(other)
@@ -156,7 +163,8 @@ def differing(other: ComparedNode, node: ComparedNode) -> Iterator[Cause]:
             yield "changed constant", f"the constant '{here}' is {values} ({count:,} of {value.size:,} values differ)"
     yield from (("changed constant", f"it has no constant like '{name}' there") for name in _lacking(other, node))
     theirs, ours = ({TERMS.get(name, name): one for name, one in of.attributes.items()} for of in (other, node))
-    for name in sorted(set(theirs) | set(ours) if same else set(theirs) & set(ours)):
+    shared = set(theirs) & set(ours) - {"momentum"}  # which ONNX counts from 1
+    for name in sorted(set(theirs) | set(ours) if same else shared):
         set_there, set_here = (of.get(name, one.defaults.get(name)) for of, one in ((theirs, other), (ours, node)))
         if _listed(set_there) != _listed(set_here):
             said = " in place of ".join("not set" if one is None else str(one) for one in (set_here, set_there))
@@ -178,9 +186,7 @@ def other_number(other: ComparedNode, node: ComparedNode, factor: float = 0.0) -
 
     Given the factor between their results, yield all those numbers whose quotient it is.
     """
-    theirs, mine = (
-        [(name, float(array.reshape(()))) for name, array in of.held if _is_number(array)] for of in (other, node)
-    )
+    theirs, mine = _numbers(other), _numbers(node)
     for (there, right), (here, value) in product(theirs, mine):
         quotients = (value / right, right / value) if factor and right and value else ()
         alone = not factor and len(theirs) == len(mine) == 1
@@ -189,20 +195,19 @@ def other_number(other: ComparedNode, node: ComparedNode, factor: float = 0.0) -
             yield there, right, here, value
 
 
-def _is_number(array: np.ndarray) -> bool:
-    """Return whether a constant is one number, and no bound at the end of its range, which bounds nothing."""
-    return array.size == 1 and bool(np.abs(array.astype(np.float64)).max() < ENDLESS)
+def _numbers(node: ComparedNode) -> list[tuple[str, float]]:
+    """Return name and value of each constant of one number. One at the end of its range bounds nothing."""
+    numbers = [(name, float(array.reshape(()))) for name, array in node.held if array.size == 1]
+    return [one for one in numbers if abs(one[1]) < ENDLESS]
 
 
 def largest_change(other: ComparedNode, node: ComparedNode) -> float:
     """Return by how much a constant differs at most, as a share of its peak; infinite where a shape differs."""
-    shares = [
-        of_peak(np.abs(value - right).max(initial=0.0), np.abs(right).max(initial=0.0))
-        if right.shape == value.shape
-        else np.inf
-        for _, right, _, value in _both(other, node)
-    ]
-    return float(np.max(shares, initial=np.inf if _lacking(other, node) else 0.0))
+    shares = [np.inf if _lacking(other, node) else 0.0]
+    for _, right, _, value in _both(other, node):
+        apart = np.abs(value - right) if right.shape == value.shape else np.inf
+        shares.append(of_peak(float(np.max(apart, initial=0.0)), float(np.abs(right).max(initial=0.0))))
+    return float(np.max(shares))
 
 
 def foreign_constants(
@@ -244,11 +249,10 @@ def is_folded(tensor: np.ndarray, weight: np.ndarray) -> bool:
 
     It is where a norm was folded into the weight.
     """
-    return tensor.size == weight.size and any(
-        weight.size >= CHANNEL * weight.shape[one] == CHANNEL * tensor.shape[two]
-        and np.allclose(_channels(tensor, two), _channels(weight, one), rtol=FOLDED, atol=FOLDED / 16)
-        for one, two in product(range(weight.ndim), range(tensor.ndim))
-    )
+    axes = product(range(weight.ndim), range(tensor.ndim)) if tensor.size == weight.size else ()
+    alike = ((one, two) for one, two in axes if weight.size // CHANNEL >= weight.shape[one] == tensor.shape[two])
+    pairs = ((_channels(tensor, two), _channels(weight, one)) for one, two in alike)
+    return any(np.allclose(*pair, rtol=FOLDED, atol=FOLDED / 16) for pair in pairs)
 
 
 def _channels(array: np.ndarray, axis: int) -> np.ndarray:

@@ -14,7 +14,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_model import OnnxNode, freeing, last_readers, nodes_of
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, widened
-from kokoro_nb.inspection.value_types import NodeIdentity, Value
+from kokoro_nb.inspection.value_types import Arrays, NodeIdentity, Value
 from kokoro_nb.inspection.whole_file import named_constants
 from kokoro_nb.storage import digest
 from kokoro_nb.traces.trace import CONSTANT, Meaning, Operator
@@ -22,6 +22,8 @@ from kokoro_nb.traces.trace import CONSTANT, Meaning, Operator
 Observe = Callable[[str, Value], object]
 ROUNDING = ("QuantizeLinear", "DynamicQuantizeLinear")
 PLAIN = (bool, int, float, str, list, tuple)
+IMPLIED = {"cumsum": {"exclusive": 0, "reverse": 0}, **{key: {"select_last_index": 0} for key in ("argmax", "argmin")}}
+"""What operators of PyTorch always do, as the attributes that other formats have for it."""
 SHORT = 8  # elements of a constant inside of a loop that are written out
 
 
@@ -159,20 +161,14 @@ def of_onnx(file: OnnxFile) -> ComparedProgram:
                     observe(name, value)
 
     inputs, outputs = (tuple(value.name for value in several) for several in (file.inputs, file.model.graph.output))
-    opened = tuple(
-        (value.name, axis)
-        for value in file.inputs
-        for axis, size in enumerate(value.type.tensor_type.shape.dim)
-        if size.dim_param
-    )
+    axes = [(value.name, *axis) for value in file.inputs for axis in enumerate(value.type.tensor_type.shape.dim)]
+    opened = tuple((name, axis) for name, axis, size in axes if size.dim_param)
     drawing = next((node.key for node in nodes if node.is_random), "")
     compared = tuple(_of_node(node, known, rounded, file.opsets) for node in nodes)
     return ComparedProgram(file.path.name, inputs, outputs, compared, compute, drawing, opened)
 
 
-def _of_node(
-    node: OnnxNode, known: Mapping[str, np.ndarray], rounded: Mapping[str, str], opsets: dict[str, int]
-) -> ComparedNode:
+def _of_node(node: OnnxNode, known: Arrays, rounded: Mapping[str, str], opsets: dict[str, int]) -> ComparedNode:
     call = OnnxCall(node.proto, opsets)
     attributes = {name: one for name, one in call.attributes.items() if isinstance(one, PLAIN)}
     attributes |= dict(_of_bodies(node.proto))
@@ -219,7 +215,8 @@ def of_exported(exported: Exported, label: str, keys: Mapping[str, str] | None =
     for index, one in enumerate(operators):
         reads = tuple(name.removeprefix("input:") for name in one.inputs if not name.startswith(CONSTANT))
         key, constants = (keys or {}).get(one.name, one.name), _constants(exported, one)
-        numbers, source = specification.numbers(one.name), specification.source_line(one.name)
+        numbers = specification.numbers(one.name) | IMPLIED.get(one.kind, {})
+        source = specification.source_line(one.name)
         nodes.append(ComparedNode(index, key, one.op, reads, (one.name,), constants, numbers, source))
     names, states = (spec.name for spec in exported.inputs), filter(None, specification.state.values())
     outputs = (*specification.givers.values(), *states)

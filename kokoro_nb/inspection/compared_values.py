@@ -191,7 +191,9 @@ def is_permuted(value: np.ndarray, other: np.ndarray, limit: float) -> bool:
 
     To a share of the root mean square of `other`.
     """
-    level = float(np.sqrt(np.square(other).mean()))
+    level, size = (float(np.sqrt(np.square(one).mean())) for one in (other, value))
+    if not np.abs(size - level) <= limit * level:
+        return False
     for one, flat in ((value.squeeze(), other.reshape(-1)), (other.squeeze(), value.reshape(-1))):
         for axes in permutations(range(one.ndim)):
             if float(np.sqrt(np.square(one.transpose(axes).reshape(-1) - flat).mean())) <= limit * level:

@@ -85,10 +85,9 @@ def made_inputs(file: OnnxFile, seed: int = 0) -> MadeInputs:
         made = _draft(file, size, bounds, seed)
         try:
             run_session(session, made.arrays)
+            return made
         except InputError as error:
             last = last or str(error)
-            continue
-        return made
     raise InputError(f"No inputs that were made for {file.path} run on it; give --inputs. {last}")
 
 
@@ -166,18 +165,16 @@ def varied(inputs: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]
     Integers that are all the same have no other order: every second one is 0 then. Of a mask every fourth is changed.
     """
     draw = np.random.default_rng(seed)
-    found = {}
-    for name, array in inputs.items():
-        if array.dtype.kind == "f" and array.size > 1:
+    found = dict(inputs)
+    for name, array in ((name, one) for name, one in inputs.items() if one.size > 1):
+        if array.dtype.kind == "f":
             noise = draw.standard_normal(array.shape)
             found[name] = (float(array.mean()) + (float(array.std()) or 1.0) * noise).astype(array.dtype)
-        elif array.dtype.kind in "iu" and array.size > 1:
+        elif array.dtype.kind in "iu":
             flat = array.reshape(-1) * (np.arange(array.size) % 2 if np.ptp(array) == 0 else 1)
             found[name] = draw.permuted(flat).reshape(array.shape).astype(array.dtype)
-        elif array.dtype.kind == "b" and array.size > 1:
+        elif array.dtype.kind == "b":
             found[name] = array ^ (np.arange(array.size) % 4 == seed).reshape(array.shape)
-        else:
-            found[name] = array
     return found
 
 

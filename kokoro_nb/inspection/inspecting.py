@@ -1,6 +1,7 @@
 """`inspect`: a file that anybody made, by itself or against its reference, a file or a module."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from inspect import signature
 from pathlib import Path
@@ -58,11 +59,8 @@ class OnnxFileProgram:
     def static(self) -> InspectionReport:
         """Return what the file says without being run."""
         file, nodes = self.file, nodes_of(self.file.model.graph)
-        findings = tuple(
-            InspectionFinding("constant", "file", f"The constant '{name}' holds NaN.")
-            for name, array in file.constants.items()
-            if array.dtype.kind == "f" and np.isnan(array).any()
-        )
+        unsound = (name for name, one in file.constants.items() if one.dtype.kind == "f" and np.isnan(one).any())
+        findings = tuple(InspectionFinding("constant", "file", f"The constant '{one}' holds NaN.") for one in unsound)
         notes = (*file.notes, *whole_file.constants_noted(file), *_drawing(nodes))
         return InspectionReport(file.path, "nothing: not run", findings, notes, (), (), {}, len(nodes))
 
@@ -155,10 +153,8 @@ class Reference:
             return cls(opened(Path(against)), Path(against).name)
         what, inputs = against if isinstance(against, tuple) and len(against) == 2 else (against, None)
         if not isinstance(what, torch.nn.Module | Exported) or not isinstance(inputs, Mapping | None):
-            raise InputError(
-                f"A file cannot be compared with a {type(what).__name__}; give a path, a torch.nn.Module, or a pair of "
-                "a module and its inputs by name."
-            )
+            words = f"A file cannot be compared with a {type(what).__name__}; give a path, a torch.nn.Module, or a pair"
+            raise InputError(f"{words} of a module and its inputs by name.")
         module = what.module if isinstance(what, Exported) else what
         return cls(what, f"the module {type(module).__name__}", inputs)
 
@@ -295,12 +291,10 @@ def inspect(
 def _inputs(program: Any, reference: Reference | None) -> MadeInputs:
     """Return the inputs of the reference, if it has some that fit, else made ones."""
     if reference is not None and reference.inputs is not None:
-        try:
+        with suppress(InputError):  # they do not fit the file
             own, held = reference.inputs, lacking(program.inputs, reference.inputs)
             named = by_name(program.inputs, {one: own[one] for one in own if one not in held}, reference.label)
             return replace(program.given(named), how=dict.fromkeys(named, f"of {reference.label}"))
-        except InputError:
-            pass
     made: MadeInputs = program.made()
     if reference is None or not hasattr(reference.what, "made") or len(reference.what.inputs) != len(program.inputs):
         return made
@@ -339,7 +333,7 @@ def _of_integers(found: InspectionFinding, report: InspectionReport) -> Inspecti
         why = f", the noisiest quantised layer, may explain it: {number(worst.level)} dB over its own noise"
     statement = found.statement.replace("no node explains it", f"{node}{why}")
     mechanism = Mechanism("quantisation range", WORDS["quantisation range"], proof)
-    return replace(InspectionFinding.at(node, "outputs", blame, statement, *proof), mechanism=mechanism)  # type: ignore[arg-type]
+    return InspectionFinding.at(node, "outputs", blame, statement, *proof, mechanism=mechanism)  # type: ignore[arg-type]
 
 
 def _mended(seen: FileRun, path: Path, level: float | None, tell: Tell) -> MendedFile:

@@ -30,7 +30,7 @@ from kokoro_nb.inspection.whole_file import OutputSummary
 from kokoro_nb.locate.card_facts import Fact, facts_card
 from kokoro_nb.locate.culprit import UNKNOWN
 from kokoro_nb.locate.diagnosis import Diagnosis
-from kokoro_nb.markup import Fragment, line, number, page, table
+from kokoro_nb.markup import Fragment, line, listed, number, page, table
 from kokoro_nb.run_apart import installed, run_apart
 from kokoro_nb.storage import digest, write_text
 from kokoro_nb.traces.record import SAMPLE, headed, read_record, sketched, sketches_apart
@@ -146,16 +146,14 @@ class InspectionReport:
 
 
 def _parts(report: InspectionReport) -> list[Fragment]:
+    danger = in_danger(report.foresight, SHOWN)
+    unjudged = [{"node": one.key, "operator": one.operator, "reason": one.reason} for one in report.unjudged]
     tables = {
         "Outputs": [_output(one) for one in report.outputs],
         f"The {SHOWN} nodes furthest from their definition": _rows(report.worst(SHOWN)),
-        "What float16 would do to this file: the nodes that it would harm most": _rows(
-            in_danger(report.foresight, SHOWN)
-        ),
+        "What float16 would do to this file: the nodes that it would harm most": _rows(danger),
         "Quantised layers, the noisiest first: the result over its noise": _rows(report.budget.noisiest),
-        "Nodes that could not be judged": [
-            {"node": one.key, "operator": one.operator, "reason": one.reason} for one in report.unjudged
-        ],
+        "Nodes that could not be judged": unjudged,
     }
     every = report.table()
     html = f"<details><summary>All {len(report.judgements):,} nodes</summary>{every.html}</details>"
@@ -186,10 +184,7 @@ def _grouped(unjudged: Iterable[NodeJudgement]) -> list[str]:
     nodes: dict[str, list[str]] = {}
     for one in unjudged:
         nodes.setdefault(one.reason, []).append(str(one))
-    return [
-        f"{', '.join(names[:3])}{f' and {len(names) - 3:,} more' if len(names) > 3 else ''}: {reason}"
-        for reason, names in nodes.items()
-    ]
+    return [f"{listed(names)}: {reason}" for reason, names in nodes.items()]
 
 
 Row = dict[str, Any]
@@ -220,6 +215,7 @@ def _of_file(report: InspectionReport) -> Row:
         figures = (worst.ratio, of_peak(worst.error, worst.peak), worst.finite, worst.rms) if worst else NO_FIGURES
         operators.append(_operator(one.key, one.operator, one.verdict, one.reason, *figures))
     no_limit = {"verdict": "unknown", "limit (of peak)": None}
+    outputs = [{"name": one.name, "error (of peak)": one.error, **no_limit, **one.sketch} for one in report.outputs]
     return {
         "statement": report.headline,
         "method": "inspection",
@@ -227,9 +223,7 @@ def _of_file(report: InspectionReport) -> Row:
         "runtime": {"name": report.runtime, "packages": report.runtime.split()[:1]},
         "inputs": report.given,
         "operators": operators,
-        "outputs": [
-            {"name": one.name, "error (of peak)": one.error, **no_limit, **one.sketch} for one in report.outputs
-        ],
+        "outputs": outputs,
         "findings": [_finding(one) for one in report.findings],
     }
 

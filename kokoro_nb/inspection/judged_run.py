@@ -56,26 +56,27 @@ class InspectionFinding:
     mechanism: Mechanism | None = None
 
     @classmethod
-    def at(cls, node: Any, kind: str, blame: Blame, statement: str, *proof: str) -> "InspectionFinding":
-        """Return a finding at a node, anything with ``key``, ``operator`` and ``index``."""
-        return cls(kind, blame, statement, node.key, node.operator, node.index, proof)
+    def at(cls, node: Any, kind: str, blame: Blame, statement: str, *proof: str, **more: Any) -> "InspectionFinding":
+        """Return a finding at a node, anything with ``key``, ``operator`` and ``index``; `more` is for other fields."""
+        return replace(cls(kind, blame, statement, node.key, node.operator, node.index, proof), **more)
+
+
+Findings = tuple[tuple[InspectionFinding, ...], tuple[str, ...]]  # what is wrong, and what was noticed and is no fault
 
 
 def stated(node: NodeJudgement, worst: NodeOutputError) -> str:
     """Return in a sentence how a node is wrong."""
     if worst.finite < worst.right_finite:
-        return (
-            f"{node} gives {1 - worst.finite:.2%} values that are not finite, of which "
-            f"{1 - worst.right_finite:.2%} should be: {worst.pattern}."
-        )
+        lost, right = f"{1 - worst.finite:.2%}", f"{1 - worst.right_finite:.2%}"
+        return f"{node} gives {lost} values that are not finite, of which {right} should be: {worst.pattern}."
     if worst.finite > worst.right_finite:
         return f"{node} gives finite values where its definition gives none: {worst.pattern}."
     steps = f"{number(worst.ulp)} units in the last place of {worst.dtype}"
     times = f", {number(worst.ratio)} times the rounding-error bound" if np.isfinite(worst.ratio) else ""
-    of_peak = (
-        f"{number(worst.error / worst.peak)} of its peak" if worst.peak else f"{number(worst.error)} where 0 is right"
-    )
-    return f"{node} is wrong by {of_peak} ({steps}{times}): {worst.pattern}."
+    size = f"{number(worst.error)} where 0 is right"
+    if worst.peak:
+        size = f"{number(worst.error / worst.peak)} of its peak"
+    return f"{node} is wrong by {size} ({steps}{times}): {worst.pattern}."
 
 
 SHOWN_ALONE = 20  # wrong nodes that are run alone
@@ -152,7 +153,7 @@ class JudgedRun(Protocol):
         return ()
 
 
-def node_findings(seen: JudgedRun) -> tuple[tuple[InspectionFinding, ...], tuple[str, ...]]:
+def node_findings(seen: JudgedRun) -> Findings:
     """Name the nodes that are wrong and where values that are not finite begin.
 
     Returns
@@ -180,10 +181,8 @@ def node_findings(seen: JudgedRun) -> tuple[tuple[InspectionFinding, ...], tuple
         found += [*_of_constant(seen)][:1]
     kept_wide = sum(judgement.kept_wide for judgement in seen.judgements)
     if kept_wide:
-        notes.append(
-            f"{kept_wide} nodes of 16 bits differ from their definition by less than half a unit of their "
-            "inputs: the runtime keeps float32 between nodes."
-        )
+        words = f"{kept_wide} nodes of 16 bits differ from their definition by less than half a unit of their inputs"
+        notes.append(f"{words}: the runtime keeps float32 between nodes.")
     if not seen.complete:
         notes.insert(0, f"The time was up after {len(seen.judgements):,} of {len(seen.nodes):,} nodes.")
     return tuple(found), tuple(notes)

@@ -86,10 +86,9 @@ class MendedFile:
             return f"{plain} None of the {self.count} {self.parts} has to be in float32.{finer}"
         worst = sorted(self.withdrawn, key=lambda key: self.withdrawn[key])
         each = ", ".join(f"{key}: {_decibels(self.withdrawn[key])}" for key in worst[:8])
-        return (
-            f"{plain} With {len(self.kept)} of {self.count} {self.parts} in float32 {_decibels(self.mended)}; with any "
-            f"one of them withdrawn below {_decibels(self.limit)} ({each}{', ...' if len(worst) > 8 else ''})."
-        )
+        each += ", ..." if len(worst) > 8 else ""
+        kept = f"With {len(self.kept)} of {self.count} {self.parts} in float32 {_decibels(self.mended)}"
+        return f"{plain} {kept}; with any one of them withdrawn below {_decibels(self.limit)} ({each})."
 
 
 def _decibels(level: float) -> str:
@@ -247,15 +246,10 @@ def converted(model: Any, kept: Sequence[str]) -> Any:
     with quietly():
         from onnxruntime.transformers.float16 import DEFAULT_OP_BLOCK_LIST, convert_float_to_float16
 
+        ends = {"min_positive_val": SMALLEST, "max_finite_val": LARGEST, "keep_io_types": True}
+        blocked = [one for one in DEFAULT_OP_BLOCK_LIST if one not in MEASURED]
         with refusing("ONNX Runtime's tool does not convert it to float16: {}", brief):
-            half = convert_float_to_float16(
-                copied(model),
-                min_positive_val=SMALLEST,
-                max_finite_val=LARGEST,
-                keep_io_types=True,
-                op_block_list=[one for one in DEFAULT_OP_BLOCK_LIST if one not in MEASURED],
-                node_block_list=list(kept),
-            )
+            half = convert_float_to_float16(copied(model), op_block_list=blocked, node_block_list=list(kept), **ends)
     _unrounded(half.graph)
     in_order(half.graph, Path("the converted file"))
     return half

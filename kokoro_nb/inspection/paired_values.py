@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import TypeVar
+from typing import Self
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from kokoro_nb.locate.local_error import wrong_beyond
 from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.rule_evidence import Evidence, call_of
 
-_Paired = TypeVar("_Paired", bound="PairedValues")
 Pairs = Mapping[str, tuple[str, float]]  # of each value the nearest in the other program, and how far that is
 APART = 0.01  # of its root mean square: what rounding of constants to 16 bits does to a value is below it
 OTHER = 0.05  # of its root mean square, element by element: what rounding of constants to 8 bits does is below it
@@ -64,7 +63,7 @@ class PairedValues:
     limit: float = APART
 
     @classmethod
-    def of(cls: type[_Paired], reference: ComparedProgram, candidate: ComparedProgram, given: Arrays) -> _Paired:
+    def of(cls, reference: ComparedProgram, candidate: ComparedProgram, given: Arrays) -> Self:
         """Compute two programs in float64 and pair their values; none where the candidate draws at random.
 
         Parameters
@@ -94,7 +93,7 @@ class PairedValues:
         pairs, back = {**nearest(own, known), **added}, nearest(known, own)
         return cls(reference, candidate, known, own, pairs, back, first, inputs, exact).held_to(OTHER)
 
-    def held_to(self: _Paired, limit: float) -> _Paired:
+    def held_to(self, limit: float) -> Self:
         """Return it with outputs that differ by more than a limit paired in order, and not with one equal by chance."""
         ends = zip(self.candidate.outputs, self.reference.outputs, strict=False)
         both = [(one, other) for one, other in ends if one in self.own and other in self.known]
@@ -119,12 +118,11 @@ class PairedValues:
 
     def place(self, key: str) -> str:
         """Return the operator of the reference that gives what a node gives, or reads what it reads; empty if none."""
-        node = next((one for one in self.candidate.nodes if one.key == key), None)
-        if node is None:
-            return ""
-        near = (self.pairs[name] for name in node.outputs if name in self.pairs)
-        same = [self.reference.makers.get(other) for other, apart in near if apart <= APART]
-        return next((one.key for one in (*same, *self.counterparts(node)) if one is not None), "")
+        for node in (one for one in self.candidate.nodes if one.key == key):
+            near = (self.pairs[name] for name in node.outputs if name in self.pairs)
+            same = [self.reference.makers.get(other) for other, apart in near if apart <= APART]
+            return next((one.key for one in (*same, *self.counterparts(node)) if one is not None), "")
+        return ""
 
     def parting(self) -> Iterator[ComparedNode]:
         """Yield the nodes that part for good: first those that an output shows, then those that something masks.

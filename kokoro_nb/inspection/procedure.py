@@ -1,9 +1,16 @@
-"""`diagnose`: a program on a runtime, by its export or by a file that is one, traced or searched by bisection."""
+"""`diagnose`: a program on a runtime, by its export or by a file that is one, traced or searched by bisection.
 
+The program may be a module of the user's own, made by a function that is named: ``file.py:function``.
+"""
+
+import importlib
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -13,12 +20,13 @@ from kokoro_nb.backends.base import Backend, Failure, running
 from kokoro_nb.backends.exported import Exported, as_exported
 from kokoro_nb.backends.signature import Arrays, checked
 from kokoro_nb.backends.specification import Specification
-from kokoro_nb.errors import InputError
+from kokoro_nb.errors import InputError, one_line
 from kokoro_nb.inspection.against_file import PairedPrograms
 from kokoro_nb.inspection.compared_program import by_name, lacking, of_exported
 from kokoro_nb.inspection.inspecting import exported_reference, opened, with_findings
 from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.judged_run import InspectionFinding
+from kokoro_nb.inspection.value_types import refusing
 from kokoro_nb.locate.culprit import Culprit, Kind
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.investigation import Subject, investigate, reference_trace
@@ -50,9 +58,8 @@ def diagnosed_file(subject: Subject, file: str | Path) -> Diagnosis:
     reference, inputs = of_exported(module, label).held_at(held), {k: v for k, v in inputs.items() if k not in held}
     mine, theirs = ((len(one.inputs), len(one.outputs)) for one in (reference, candidate))
     if mine != theirs:
-        raise InputError(
-            f"{other}: it has {theirs[0]} inputs and {theirs[1]} outputs, the module {mine[0]} and {mine[1]}."
-        )
+        counts = f"{theirs[0]} inputs and {theirs[1]} outputs, the module {mine[0]} and {mine[1]}"
+        raise InputError(f"{other}: it has {counts}.")
     try:
         made = program.given(by_name(program.inputs, inputs, path.name))
     except InputError as error:
@@ -292,11 +299,9 @@ def _rewritten(alone: Diagnosis, culprit: Culprit | None, output: OutputError, o
         return replace(alone, output=output)
     others = tuple(replace(one, effect=None, alone=None) for one in alone.culprits)
     names = ", ".join(one.tap.name for one in others if one.tap is not None)
-    why = (
-        f"the errors of {names} on {original.runtime.name} do less to the output than the change of the program"
-        if others
-        else "every operator of the export that was judged is right by itself, and the output is not the reference's"
-    )
+    why = "every operator of the export that was judged is right by itself, and the output is not the reference's"
+    if others:
+        why = f"the errors of {names} on {original.runtime.name} do less to the output than the change of the program"
     cure = in_its_place(AS_THE_REFERENCE, original.runtime, original.candidate, original.inputs, output)
     changed = replace(alone, method="comparison", why=why, output=output, remedies=(cure,))
     if culprit is None:
@@ -323,8 +328,61 @@ def _compared_with(candidate: Exported, known: Trace | None) -> Exported:
     meaning = known.meaning
     names = [operator.name for operator in candidate.specification.operators]
     if not isinstance(meaning, Specification) or [operator.name for operator in meaning.operators] != names:
-        raise InputError(
-            "The reference has other operators than the program, so that bisection cannot compare their parts; "
-            "leave the reference out, or use a backend that shows its operators."
-        )
+        words = "The reference has other operators than the program, so that bisection cannot compare their parts"
+        raise InputError(f"{words}; leave the reference out, or use a backend that shows its operators.")
     return replace(candidate, named_by=meaning)
+
+
+FORM = "file.py:function or package.module:function"
+
+
+def made_by(target: str) -> tuple[Any, Mapping[str, Any], tuple[Any, Mapping[str, Any]] | None]:
+    """Call the function, and return the module, its inputs, and what the module was rewritten from.
+
+    Parameters
+    ----------
+    target : str
+        ``file.py:function`` or ``package.module:function``. The function takes no arguments and returns
+        ``(torch.nn.Module, {name of a parameter of its forward: tensor})``, and as a third what the module was
+        rewritten from, another such pair, if it was.
+
+    Raises
+    ------
+    InputError
+        If it cannot be imported or called, or returns something else.
+    """
+    import torch
+
+    place, _, name = target.rpartition(":")
+    if not place or not name:
+        raise InputError(f"'{target}' names no function; give {FORM}.")
+    function = getattr(_imported(place), name, None)
+    if not callable(function):
+        raise InputError(f"There is no function '{name}' in {place}; give {FORM}.")
+    try:
+        made = function()
+    except Exception as error:
+        raise InputError(f"{target} raised {one_line(error)}") from error
+    if not (isinstance(made, tuple) and len(made) in (2, 3) and isinstance(made[1], Mapping)):
+        raise InputError(f"{target} has to return a module and a mapping of its inputs, not a {type(made).__name__}.")
+    module, inputs, *rest = made
+    if not isinstance(module, torch.nn.Module | Exported):
+        raise InputError(f"The first of what {target} returns is a {type(module).__name__}, not a torch.nn.Module.")
+    reference = other_program(rest[0]) if rest else None
+    if rest and reference is None:
+        raise InputError(f"The third of what {target} returns has to be a module and a mapping of its inputs.")
+    return module, inputs, reference
+
+
+def _imported(place: str) -> ModuleType:
+    with refusing(f"{place} cannot be imported ({{}})."):
+        if not place.endswith(".py"):
+            return importlib.import_module(place)
+        path = Path(place)
+        if not path.is_file():
+            raise InputError(f"There is no file {path}; give {FORM}.")
+        module = ModuleType(path.stem)
+        module.__file__ = str(path)
+        sys.modules.setdefault(path.stem, module)  # dataclasses look their module up by name
+        SourceFileLoader(path.stem, str(path)).exec_module(module)
+        return module

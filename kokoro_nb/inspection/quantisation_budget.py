@@ -7,6 +7,7 @@ the square of the step, and what that makes of the output follows from the value
 
 import contextlib
 from collections import ChainMap, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -83,10 +84,8 @@ class LayerBudget(NodeIdentity):
     def row(self) -> dict[str, Any]:
         """Return it as a row of a table: signal over noise, in dB."""
         levels = {name: decibels(self.signal, getattr(self, name)) for name in ("weights", "activations", "total")}
-        return {"node": self.key, "operator": self.operator, "form": self.form} | {
-            f"signal over {name} (dB)": "none" if level is not None and np.isposinf(level) else level
-            for name, level in levels.items()
-        }
+        shown = {f"signal over {name} (dB)": "none" if one == np.inf else one for name, one in levels.items()}
+        return {"node": self.key, "operator": self.operator, "form": self.form, **shown}
 
 
 def decibels(signal: float, noise: float) -> float | None:
@@ -121,16 +120,12 @@ class QuantisationBudget:
         share = worst.weights / worst.total if worst.total else 0.0
         level = "silent" if worst.level is None else f"{number(worst.level)} dB above its own quantisation noise"
         cut = [one for one in self.values if one.clipped > 0.001]
-        found = [
-            f"{len(self.layers)} layers are quantised ({', '.join(sorted({one.form for one in self.layers}))}); the "
-            f"noisiest is {worst}, {level}, of which {share:.0%} is of its weights."
-        ]
+        words = f"{len(self.layers)} layers are quantised ({', '.join(sorted({one.form for one in self.layers}))})"
+        found = [f"{words}; the noisiest is {worst}, {level}, of which {share:.0%} is of its weights."]
         if cut:
             most = cut[int(np.argmax([one.clipped for one in cut]))]
-            found.append(
-                f"{len(cut)} activations are cut by the range of their integers, most '{most.name}': "
-                f"{most.clipped:.2%} of its values."
-            )
+            words = f"{len(cut)} activations are cut by the range of their integers, most '{most.name}'"
+            found.append(f"{words}: {most.clipped:.2%} of its values.")
         return tuple(found)
 
 
@@ -169,18 +164,15 @@ class IntegerLayers:
         maker = self.makers.get(node.reads[0])
         places = {} if maker is None else {"DynamicQuantizeLinear": maker.outputs, "QuantizeLinear": maker.reads}
         scale = "" if maker is None else places.get(maker.proto.op_type, ("", ""))[1]
-        found = (
-            (product.outputs[0], scale, factor)
-            for cast in self.readers[node.outputs[0]]
-            if cast.proto.op_type == "Cast"
-            for product in self.readers[cast.outputs[0]]
-            if product.proto.op_type == "Mul"
-            for maker in map(self.makers.get, product.reads)
-            if maker is not None and maker.proto.op_type == "Mul"
-            for factor in maker.reads
-            if factor in self.constants
-        )
-        return next(found, ("", scale, ""))
+        casts = _of_kind("Cast", self.readers[node.outputs[0]])
+        products = _of_kind("Mul", (one for cast in casts for one in self.readers[cast.outputs[0]]))
+        pairs = ((one, other) for one in products for other in _of_kind("Mul", map(self.makers.get, one.reads)))
+        factors = ((one.outputs[0], scale, name) for one, other in pairs for name in other.reads)
+        return next((each for each in factors if each[2] in self.constants), ("", scale, ""))
+
+
+def _of_kind(kind: str, nodes: Iterable[OnnxNode | None]) -> list[OnnxNode]:
+    return [node for node in nodes if node is not None and node.proto.op_type == kind]
 
 
 class BudgetWatch:

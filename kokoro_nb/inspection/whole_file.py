@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -12,7 +12,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection import onnx_model
 from kokoro_nb.inspection.file_run import AGAIN, HEAVY, THREADS, FileRun
 from kokoro_nb.inspection.float16_foresight import BITS, LARGEST, LOST, MEANS, most_noise
-from kokoro_nb.inspection.judged_run import Blame, InspectionFinding
+from kokoro_nb.inspection.judged_run import Blame, Findings, InspectionFinding
 from kokoro_nb.inspection.node_judgement import NodeJudgement, has_halves, is_finite, relative_noise
 from kokoro_nb.inspection.onnx_file import OnnxFile, TensorArrays, initialisers
 from kokoro_nb.inspection.onnx_model import OnnxNode, draws_inside, nodes_of, run_once
@@ -104,9 +104,7 @@ def summaries(seen: FileRun) -> Iterator[OutputSummary]:
         yield OutputSummary.of(name, value, true, optimised=optimised, threads=threads, again=again)
 
 
-def whole_findings(
-    seen: FileRun, outputs: tuple[OutputSummary, ...], wrong: bool
-) -> tuple[tuple[InspectionFinding, ...], tuple[str, ...]]:
+def whole_findings(seen: FileRun, outputs: tuple[OutputSummary, ...], wrong: bool) -> Findings:
     """Name what is wrong with the file as a whole, and what was noticed.
 
     Parameters
@@ -118,7 +116,7 @@ def whole_findings(
     wrong : bool
         Whether a node is named already: then the type of the file is not blamed for the outputs' error.
     """
-    loud, quiet = imprecise(seen.nodes, seen.judgements, outputs, wrong)
+    loud, quiet = imprecise(seen.nodes, seen.judgements, () if wrong else outputs)
     found, notes = [], [*unread_inputs(seen.inputs, seen.nodes), *constants_noted(seen.file), *quiet]
     halves = has_halves(seen.judgements)
     for what, reason in seen.others.items():
@@ -181,14 +179,11 @@ def _unread_frames(seen: FileRun) -> Iterator[tuple[InspectionFinding, bool]]:
         except InputError:  # it does not run at that length
             continue
         readers = [node for node in seen.nodes if name in node.reads]
-        statement = (
-            f"No output depends on '{name}' from {read} on along axis {axis}, though the file leaves that length open "
-            f"({symbol}); it is read by {', '.join(one.key for one in readers[:5])}."
-        )
+        statement = f"No output depends on '{name}' from {read} on along axis {axis}, though the file leaves that"
+        statement += f" length open ({symbol}); it is read by {', '.join(one.key for one in readers[:5])}."
         proof = f"Other values there leave every output as it is, at the lengths {2 * length} and {other * length}."
         # without a place, so that it stands after what a comparison finds at a node
-        key, operator = readers[0].key, readers[0].operator
-        yield InspectionFinding("structure", "file", statement, key, operator, proof=(proof,)), read < length
+        yield InspectionFinding.at(readers[0], "structure", "file", statement, proof, index=-1), read < length
 
 
 def _read_until(session: Any, inputs: Arrays, axes: Mapping[str, int], times: int) -> int:
@@ -213,11 +208,10 @@ def _at(node: OnnxNode | None, kind: str, statement: str, proof: str) -> Inspect
     """Return a finding of the whole file, with the node at which it begins, if that is known."""
     if node is None:
         return InspectionFinding(kind, "runtime", statement, proof=(proof,))
-    drawn = draws_inside(node.proto)
     words = f"{statement[:-1]}; the first value that differs is that of {node}."
-    blame: Blame = "file" if drawn else "runtime"
-    proofs = (proof, "Its body draws at random.") if drawn else (proof,)
-    return InspectionFinding(kind, blame, words, node.key, node.operator, proof=proofs)
+    found = InspectionFinding.at(node, kind, "runtime", words, proof, index=-1)
+    drawn = (*found.proof, "Its body draws at random.")
+    return replace(found, blame="file", proof=drawn) if draws_inside(node.proto) else found
 
 
 def _first_optimised(seen: FileRun) -> OnnxNode | None:
@@ -230,9 +224,7 @@ def _first_optimised(seen: FileRun) -> OnnxNode | None:
     return next((one for one in seen.nodes if any(apart.get(name, 0.0) > TIMES * FLOOR for name in one.outputs)), None)
 
 
-def imprecise(
-    nodes: Sequence[Any], judgements: Sequence[NodeJudgement], outputs: Sequence[OutputSummary], wrong: bool
-) -> tuple[list[InspectionFinding], list[str]]:
+def imprecise(nodes: Sequence[Any], judgements: Sequence[NodeJudgement], outputs: Sequence[OutputSummary]) -> Findings:
     """Return as findings, or of float32 as notes, the outputs that rounding alone puts too far off.
 
     Parameters
@@ -242,19 +234,15 @@ def imprecise(
     judgements : sequence of NodeJudgement
         Of each of them.
     outputs : sequence of OutputSummary
-        Of the file.
-    wrong : bool
-        Whether a node is named already: then there is neither.
+        Of the file; none where a node is named already.
     """
-    said = [
-        f"The output '{one.name}' is {number(one.snr)} dB above its own rounding error (limit {AUDIBLE:g} dB), "
-        f"though every node that was judged is right for its type{amplifier(nodes, judgements)}."
-        for one in outputs
-        if not wrong and one.snr is not None and one.snr < AUDIBLE
-    ]
+    loud = [one for one in outputs if one.snr is not None and one.snr < AUDIBLE]
+    why = f"though every node that was judged is right for its type{amplifier(nodes, judgements) if loud else ''}"
+    words = f"dB above its own rounding error (limit {AUDIBLE:g} dB), {why}"
+    said = tuple(f"The output '{one.name}' is {number(one.snr)} {words}." for one in loud)
     if not has_halves(judgements):
-        return [], said
-    return [InspectionFinding("precision", "precision", words) for words in said], []
+        return (), said
+    return tuple(InspectionFinding("precision", "precision", one) for one in said), ()
 
 
 def amplifier(nodes: Sequence[Any], judgements: Sequence[NodeJudgement]) -> str:
@@ -278,10 +266,8 @@ def half_precision_findings(seen: FileRun) -> Iterator[InspectionFinding]:
     for one in seen.foresight:
         if one.operator in MEANS and one.headroom >= 0 and not one.inside >= 0:
             words = f"The sum inside of {one} is {number(LARGEST / 2**one.inside)}"
-            statement = (
-                f"{words}, beyond {number(LARGEST)}, the largest float16: infinite where it is added in float16."
-            )
-            yield InspectionFinding.at(one, "precision", "precision", statement, "The runtime here adds in float32.")
+            words += f", beyond {number(LARGEST)}, the largest float16: infinite where it is added in float16."
+            yield InspectionFinding.at(one, "precision", "precision", words, "The runtime here adds in float32.")
     made = {name: node for node in seen.nodes for name in node.outputs}
     noises = {one.index: one.noise for one in seen.foresight}
     ends = {name: noises.get(made[name].index, 0.0) for name in seen.outputs if name in made}
@@ -292,11 +278,9 @@ def half_precision_findings(seen: FileRun) -> Iterator[InspectionFinding]:
     givers = [made[name].key for name in seen.nodes[lossy.index].reads if name in made]
     given = f", which {', '.join(givers)} gives" if givers else ""
     level, limit = (number(-20 * np.log10(noise)) for noise in (ends[shown], LOST))
-    statement = (
-        f"{lossy} loses {lossy.noise:.2%} of its result to the rounding of its input to float16"
-        f"{given}: where each node rounds to the file's types, the output '{shown}' is {level} dB above its error "
-        f"(limit {limit} dB)."
-    )
+    statement = f"{lossy} loses {lossy.noise:.2%} of its result to the rounding of its input to float16{given}: where"
+    statement += f" each node rounds to the file's types, the output '{shown}' is {level} dB above its error (limit"
+    statement += f" {limit} dB)."
     proof = "The runtime here keeps float32 from one node to the next; one with kernels of float16 does not."
     yield InspectionFinding.at(lossy, "precision", "precision", statement, proof)
 
@@ -317,10 +301,9 @@ def constants_noted(file: OnnxFile) -> tuple[str, ...]:
                 at.setdefault(limit, []).append((count, name))
     for limit, places in at.items():
         total, example = sum(count for count, _ in places), min(places, key=lambda one: -one[0])[1]
-        found.append(
-            f"{total:,} values of {len(places):,} constants, such as '{example}', are exactly {number(limit)}, where "
-            "converters to 16 bits cut constants; only a comparison with the original says whether they did."
-        )
+        words = f"{total:,} values of {len(places):,} constants, such as '{example}', are exactly {number(limit)},"
+        why = "where converters to 16 bits cut constants; only a comparison with the original says whether they did"
+        found.append(f"{words} {why}.")
     return tuple(found)
 
 

@@ -14,7 +14,7 @@ from kokoro_nb.backends.exported import Exported, export_program, snapshot
 from kokoro_nb.backends.signature import checked, example_inputs
 from kokoro_nb.errors import InputError, one_line
 from kokoro_nb.faults import Fault, plant
-from kokoro_nb.inspection.named_function import made_by
+from kokoro_nb.inspection.procedure import made_by
 from kokoro_nb.locate.paired_programs import with_inputs
 from kokoro_nb.storage import read_arrays
 

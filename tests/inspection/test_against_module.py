@@ -39,6 +39,10 @@ def summed(x, *_):
     return (x.cumsum(1) - x).tanh()
 
 
+def delayed(x, *_):
+    return summed(x).square()
+
+
 def raised(x, *_):
     return (1 + x.sigmoid()) * x
 
@@ -66,35 +70,34 @@ def taken(x, weight, *_):
 
 APART = (("Reshape", "x apart", "h"), ("Transpose", "h", "t"), ("Tanh", "t", "u"), ("Transpose", "u", "v"))
 SPLIT = (("Split", "x", "a b"), ("Neg", "b", "n"))
-LAST = ("Mul", "c first", "m"), ("MatMul", "m w", "y")
+LAST, JOINED = (("Mul", "c first", "m"), ("MatMul", "m w", "y")), ("MatMul", "j w", "y")
+SQUARE, LOG, RELU, LOGGED = ("Mul", "x x", "q"), ("Log", "a", "y"), ("Relu", "x", "r"), ("Log", "c", "y")
+DILATED = {"dilations": [2], "pads": [2, 2]}
 HALVES = ("Split", "x", "a b", {"axis": 1, "num_outputs": 2})
-
+GATES = HALVES, ("Sigmoid", "b", "g"), ("Mul", "a g", "m")
 MASK = ("Where", "mask t low", "m"), ("Softmax", "m", "y")
+EXCLUSIVE = "CumSum", "x axis", "c", {"exclusive": 1}
 SUMS, RAISES = ("CumSum", "x axis", "c"), ("Sigmoid", "x", "g")
 TWICE = ("Mul", "x three", "t"), ("MatMul", "t w", "a"), ("Div", "a three", "b"), ("MatMul", "x w", "c")
 TIED = *TWICE, ("Concat", "b c", "s")  # equals up to the last bit of float64
 RIGHT = {
-    heads: (*APART, ("Reshape", "v joined", "j"), ("MatMul", "j w", "y")),
+    heads: (*APART, ("Reshape", "v joined", "j"), JOINED),
     turned: (*SPLIT, ("Concat", "n a", "c"), *LAST),
     shifted: (("Pad", "x left", "p"), ("MatMul", "p w", "y")),
-    dilated: (("Conv", "x k bias", "y", {"dilations": [2], "pads": [2, 2]}),),
-    floored: (("Mul", "x x", "q"), ("Add", "q tiny", "a"), ("Log", "a", "y")),
-    clamped: (("Relu", "x", "r"), ("Clip", "r lowest", "c"), ("Log", "c", "y")),
+    dilated: (("Conv", "x k bias", "y", DILATED),),
+    floored: (SQUARE, ("Add", "q tiny", "a"), LOG),
+    clamped: (RELU, ("Clip", "r lowest", "c"), LOGGED),
     summed: (SUMS, ("Sub", "c x", "s"), ("Tanh", "s", "y")),
+    delayed: (EXCLUSIVE, ("Tanh", "c", "t"), ("Mul", "t t", "y")),
     raised: (RAISES, ("Add", "g one", "p"), ("Mul", "p x", "y")),
     masked: (("Tanh", "x", "t"), *MASK),
     normed: (("Conv", "x folded shift", "y", {"pads": [1, 1]}),),
     ranked: (*TIED, ("TopK", "s two", "v y")),
     taken: (*TIED, ("ArgMax", "s", "y", {"axis": 2, "keepdims": 0})),
-    gated: (HALVES, ("Sigmoid", "b", "g"), ("Mul", "a g", "m"), ("MatMul", "m w", "y")),
+    gated: (*GATES, ("MatMul", "m w", "y")),
 }
 WRONG = {
-    "heads": (
-        heads,
-        (*APART[:3], ("Reshape", "u joined", "j"), ("MatMul", "j w", "y")),
-        "Reshape j",
-        "in another order",
-    ),
+    "heads": (heads, (*APART[:3], ("Reshape", "u joined", "j"), JOINED), "Reshape j", "in another order"),
     "turned": (turned, (*SPLIT, ("Concat", "b a", "c"), *LAST), "Concat c", "in another order"),
     "shifted": (shifted, (("Pad", "x right", "p"), ("MatMul", "p w", "y")), "Pad p", "in another order"),
     "dilated": (
@@ -103,25 +106,20 @@ WRONG = {
         "Conv y",
         "dilation is [1] in place of [2]",
     ),
-    "bias": (
-        dilated,
-        (("Conv", "x k", "y", {"dilations": [2], "pads": [2, 2]}),),
-        "Conv y",
-        "a bias dropped, doubled or wrong",
-    ),
-    "floored": (
-        floored,
-        (("Mul", "x x", "q"), ("Add", "q small", "a"), ("Log", "a", "y")),
-        "Add a",
-        "0.01 in place of 1e-6",
-    ),
-    "clamped": (
-        clamped,
-        (("Relu", "x", "r"), ("Clip", "r rounded", "c"), ("Log", "c", "y")),
-        "Clip c",
-        "6e-8 in place of 1e-8",
-    ),
+    "bias": (dilated, (("Conv", "x k", "y", DILATED),), "Conv y", "a bias dropped, doubled or wrong"),
+    "negated": (dilated, (("Conv", "x minus bias", "y", DILATED),), "Conv y", "negated"),
+    "blocks": (dilated, (("Conv", "x rolled bias", "y", DILATED),), "Conv y", "blocks of axis 0 in the order 2, 0, 1"),
+    "transposed": (gated, (*GATES, ("MatMul", "m columns", "y")), "MatMul y", "transposed"),
+    "exchanged": (gated, (*GATES, ("MatMul", "m halves", "y")), "MatMul y", "2 blocks of axis 0 in the order 1, 0"),
+    "floored": (floored, (SQUARE, ("Add", "q small", "a"), LOG), "Add a", "0.01 in place of 1e-6"),
+    "clamped": (clamped, (RELU, ("Clip", "r rounded", "c"), LOGGED), "Clip c", "6e-8 in place of 1e-8"),
     "summed": (summed, (SUMS, ("Tanh", "c", "y")), "Tanh y", "the file has no :sub"),
+    "exclusive": (
+        delayed,
+        (EXCLUSIVE, ("Sub", "c x", "s"), ("Tanh", "s", "t"), ("Mul", "t t", "y")),
+        "CumSum c",
+        "the attribute exclusive is 1 in place of 0",
+    ),
     "ended": (summed, (SUMS, ("Sub", "c x", "y")), "Sub y", "the file ends here, and has no :tanh"),
     "raised": (raised, (RAISES, ("Add", "g nothing", "p"), ("Mul", "p x", "y")), "Add p", "0 in place of 1"),
     "axis": (
@@ -149,7 +147,7 @@ WRONG = {
         taken,
         (*TIED, ("ArgMax", "s", "y", {"axis": 2, "keepdims": 0, "select_last_index": 1})),
         "ArgMax y",
-        "not that of :argmax",
+        "the attribute select_last_index is 1 in place of 0",
     ),
     "gated": (
         gated,
@@ -165,7 +163,8 @@ def test_what_a_file_does_otherwise_than_its_module_is_named_with_the_reason(wri
     weight = np.random.default_rng(3).standard_normal((8, 8)).astype(np.float32)
     kernel = np.repeat(weight[:6, :6, None], 3, 2)
     constants = {"w": weight, "first": weight[0], "k": kernel, "bias": weight[0, :6], **SHAPES}
-    constants |= {"right": np.roll(SHAPES["left"], 3), "axis": np.array(1)}
+    constants |= {"right": np.roll(SHAPES["left"], 3), "axis": np.array(1), "minus": -kernel}
+    constants |= {"rolled": np.roll(kernel, 2, 0), "columns": weight.T, "halves": np.roll(weight, 4, 0)}
     numbers = {"three": 3, "tiny": 1e-6, "small": 1e-2, "one": 1, "nothing": 0, "lowest": 1e-8, "rounded": 6e-8}
     constants |= {name: np.float32(one) for name, one in numbers.items()}
     for scale, offset, eps in (("folded", "shift", 1e-5), ("other", "moved", 1e-1)):

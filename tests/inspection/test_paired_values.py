@@ -172,12 +172,13 @@ def test_weights_rounded_to_8_bits_and_stored_as_floats_are_no_other_weights(wri
     rounded = np.round(weight * 127 / np.abs(weight).max()) * np.abs(weight).max() / 127
     louder = rounded * np.where(np.arange(32) == 3, 1.5, 1)
     steps = [("MatMul", "x w", "m"), ("Tanh", "m", "y")]
-    for given, named in ((rounded, ""), (louder, "MatMul m")):
+    for given, named in ((rounded, ""), (louder, "MatMul m"), (np.float16(weight), "")):
         right, file = (
             written(f"{k}.onnx", steps, {"w": np.float32(one)}, {"x": [2, 32]}) for k, one in enumerate((weight, given))
         )
-        found = nb.inspect(file, against=right).first
-        assert (found.key if found else "") == named
+        found = nb.inspect(file, against=right)
+        assert (found.first.key if found.first else "") == named
+        assert ("that 16 bits hold exactly: 1, as 'w'; there 0" in found.notes[-1]) == (given.dtype == np.float16)
 
 
 class Gained(torch.nn.Module):
