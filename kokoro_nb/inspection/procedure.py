@@ -291,7 +291,7 @@ def _rewritten(alone: Diagnosis, culprit: Culprit | None, output: OutputError, o
     if output.verdict == "pass":
         return replace(alone, output=output)
     others = tuple(replace(one, effect=None, alone=None) for one in alone.culprits)
-    names = ", ".join(one.tap.name for one in others if one.tap is not None)
+    names = ", ".join(one.name for one in others)
     why = (
         f"the errors of {names} on {original.runtime.name} do less to the output than the change of the program"
         if others
@@ -302,8 +302,7 @@ def _rewritten(alone: Diagnosis, culprit: Culprit | None, output: OutputError, o
     if culprit is None:
         statement = f"The program and its reference part, and at which operator is not seen: {output}."
         return replace(changed, verdict="unknown", statement=statement)
-    where = culprit.tap and culprit.tap.name
-    first = culprit.candidates[-1]  # of a part in another form
+    where, first = culprit.name, culprit.candidates[-1]  # of a part in another form
     since = "" if first == where else f", and {first} is the first operator whose result the reference does not have"
     statement = f"At {where} the program parts from its reference{since}: {culprit.channels}; {output}."
     return replace(changed, verdict="fail", culprits=(culprit, *others), statement=statement)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from kokoro_nb.backends.ladder import difference
 from kokoro_nb.backends.signature import BFLOAT16
@@ -23,6 +24,7 @@ from kokoro_nb.locate.local_error import LocalError, explained_errors, parts
 from kokoro_nb.locate.output_error import Limits, OutputError, output_error, worst_output
 from kokoro_nb.locate.propagation import Deviation, ErrorPropagation, deviations, lossy_culprits, with_effects
 from kokoro_nb.locate.rule_evidence import Evidence
+from kokoro_nb.locate.verdicts import uncovered
 from kokoro_nb.traces.statistics import describe
 from kokoro_nb.traces.trace import CONSTANT, Given, Operator, Tap, Trace
 
@@ -37,8 +39,9 @@ def traced_diagnosis(subject: Subject, found: Investigation, why: str = "") -> D
     if not getattr(subject.runtime, "own_dtypes", False):
         typed = {name: HELD.get(dtype, dtype) for name, dtype in meaning.output_dtypes.items()}
     output, limits = output_error(found.reference, outputs, dtypes, found.errors, subject.limit, typed)
-    new = found.nonfinite.verdict == "fail" and found.nonfinite.name not in {one.name for one in found.faults}
-    wrong = [placed(subject, one) for one in (*([found.nonfinite] if new else []), *found.faults)]
+    first, faulty = found.culprit, {one.name for one in found.faults}
+    new = [first] if first is not None and first.verdict == "fail" and first.name not in faulty else []
+    wrong = [placed(subject, one) for one in (*new, *found.faults)]
     names, seen = {one.captured for one in wrong}, propagation.seen_deviations(found.errors)
     seen |= deviations(found.reference, found.candidate, names - set(seen))
     carried = ErrorPropagation(found.reference, seen, limits)
@@ -93,7 +96,9 @@ def _concluded(
     wrong = len(culprits) - len(lossy)
     effects = [[one.effect or 0.0 for one in each] for each in (culprits[:wrong], lossy)]
     most, lossiest = (float(np.max(each, initial=0.0)) for each in effects)
-    if wrong and not (lossy and (found.nonfinite.verdict != "fail" or lossiest > most)):
+    first = found.culprit
+    finite = first is None or first.kind != "nonfinite" or first.verdict != "fail"
+    if wrong and not (lossy and (finite or lossiest > most)):
         return "fail", _wrong_statement(found, culprits, output)
     if lossy:
         names = ", ".join(one.name for one in lossy[:3]) + (f" and {len(lossy) - 3} more" if len(lossy) > 3 else "")
@@ -109,11 +114,12 @@ def _concluded(
         return "unknown", f"On {found.backend} {output}, and {none}; try another backend, or method='bisection'."
     if found.history.depends and not draws:
         return "fail", f"On {found.backend} no operator is wrong on the first call. {found.history.statement}"
+    if first is not None:
+        return first.verdict, first.statement
+    count, unseen = len(found.candidate.taps), uncovered(found.reference, found.candidate)
     # of operators that were not captured, outputs within their limit say as much as bisection would
-    if found.culprit.verdict != "pass" and not (found.culprit.tap is None and output.verdict == "pass"):
-        return found.culprit.verdict, found.culprit.statement
-    count, unseen = len(found.candidate.taps), found.culprit.reason
-    others = f"; {unseen}, and the outputs are within their limit" if unseen else ""
+    were = f"{len(unseen)} {'was' if len(unseen) == 1 else 'were'} not captured"
+    others = f"; {were}, from {unseen[0]} on, and the outputs are within their limit" if unseen else ""
     bad = sum(tap.statistics.finite < 1 for tap in found.candidate.taps)
     finite = "right to rounding" if bad else "finite, and right to rounding"
     others = f", {bad} of them as little finite as in PyTorch{others}" if bad else others
@@ -122,7 +128,7 @@ def _concluded(
 
 def _wrong_statement(found: Investigation, culprits: Sequence[Culprit], output: OutputError) -> str:
     """Return which operator is wrong first, in one sentence."""
-    if found.culprit.verdict != "fail":
+    if found.culprit is None or found.culprit.verdict != "fail":
         return f"On {found.backend} {culprits[0].name} is wrong: {culprits[0].mechanism}."
     own = [one for one in culprits if one.tap is found.culprit.tap]
     felt = any((one.effect or 0) > 0 for one in own)
@@ -195,9 +201,9 @@ def _lost_start(subject: Subject, outputs: Any, limits: Limits) -> list[Culprit]
     meaning = subject.known.meaning
     buffers = meaning.program.graph_signature.buffers_to_mutate.values()
     held = {name: made for name, made in meaning.state.items() if name in buffers and made}
-    if not any(meaning.stored(name).any() for name in held):
-        return []
-    if worst_output(_zeroed(meaning, held).run(subject.known.inputs, double=True), outputs, limits).verdict != "pass":
+    zeroed = _zeroed(meaning, held).run(subject.known.inputs, double=True)
+    started = any(meaning.stored(name).any() for name in held)
+    if not started or worst_output(zeroed, outputs, limits).verdict != "pass":
         return []
     operators, backend = {one.name: one for one in meaning.operators}, subject.runtime.name
     causes = {name: _lost_start_of(name) for name in held}
@@ -211,8 +217,6 @@ def _lost_start_of(name: str) -> Mechanism:
 
 def _zeroed(meaning: Any, names: Collection[str]) -> Specification:
     """Return a program whose buffers of these names start at 0."""
-    import torch
-
     program = program_copy(meaning.program)
     for name in names:
         held = program.state_dict if name in program.state_dict else program.constants
