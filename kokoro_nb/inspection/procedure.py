@@ -22,7 +22,7 @@ from kokoro_nb.inspection.judged_run import InspectionFinding
 from kokoro_nb.locate.culprit import Culprit, Kind
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.investigation import Subject, investigate, reference_trace
-from kokoro_nb.locate.module_diagnosis import bisected_diagnosis, drawing, placed, traced_diagnosis
+from kokoro_nb.locate.module_diagnosis import bisected_diagnosis, drawing, placed, traced_diagnosis, with_plain_state
 from kokoro_nb.locate.output_error import LOST, OutputError, output_error
 from kokoro_nb.locate.paired_programs import other_program, parting
 from kokoro_nb.locate.refusal import failed_diagnosis, supplied
@@ -218,7 +218,7 @@ def diagnose(
             subject = replace(subject, healthy=exported_reference(reference, inputs))
         found = diagnosed_file(subject, artefact)
         if not remedies or not found.culprits:
-            return found
+            return with_plain_state(found)
         found = replace(found, remedies=(in_its_place(EXPORTED_ANEW, runtime, candidate, inputs, found.output),))
         return _cured_as_well(found, subject)
     if pair is not None:
@@ -235,7 +235,7 @@ def diagnose(
     found = _examined(subject, reference, method, precision, remedies)
     right = not found.culprits and (found.output is None or found.output.verdict == "pass")
     if not remedies or right or found.failure is not None:
-        return found
+        return with_plain_state(found)
     draws = not found.culprits and bool(drawing(candidate.specification))
     if draws or any(one.mechanism.name == "baked-in random numbers" for one in found.culprits):
         return replace(found, remedies=(with_noise_as_input(runtime, candidate, inputs, found.output),))

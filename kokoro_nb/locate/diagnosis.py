@@ -28,7 +28,7 @@ from kokoro_nb.locate.investigation import Investigation, Subject
 from kokoro_nb.locate.output_error import OutputError, worst_output
 from kokoro_nb.locate.remedies import Remedy, plans, tried
 from kokoro_nb.storage import json_ready, write_json, write_text
-from kokoro_nb.traces.trace import CONSTANT, INPUT, Trace
+from kokoro_nb.traces.trace import CONSTANT, INPUT, TRAINED_NORM, TRAINS, Trace
 
 HEADINGS = {"fail": "is wrong", "pass": "is right", "unknown": "is not cleared", "skip": "was not run"}
 _ERRORS = ("effect (of the output's error)", "local error (of peak)", "inherited error (of peak)")
@@ -235,10 +235,14 @@ def card(found: Diagnosis, whole: bool = False) -> markup.Fragment:
     facts = [] if found.output is None else [Fact("output", str(found.output))]
     facts += card_facts(found.row(), whole)
     if found.subject is not None:
-        program = found.subject.candidate.specification
+        program, modes = found.subject.candidate.specification, found.subject.candidate.training
         read = {one for operator in program.operators for one in operator.inputs}
         unread = [one for one in program.inputs if f"{INPUT}{one}" not in read]
         facts += [Fact("unread", f"No operator reads {', '.join(unread)}.")] if unread else []
+        text = f"Training mode was on in {markup.listed([one or 'the module' for one in modes])}"
+        facts += [Fact("mode", f"{text}; the export was made in evaluation mode, as after `eval()`.")] if modes else []
+        trained = [f"{one.name} {TRAINS}." for one in program.operators if one.op.endswith(TRAINED_NORM)]
+        facts += [Fact("mode", " ".join(trained))] if trained else []
     facts += [Fact("supplied by kokoro_nb", ", ".join(found.supplied))] if found.supplied else []
     facts.append(Fact("method", found.method, (found.why,)))
     return facts_card(markup.line(found.verdict, found.statement), facts)

@@ -190,8 +190,7 @@ class Investigation:
     @property
     def culprit(self) -> Culprit | None:
         """What to look at first: what is not finite, else what is wrong; None if nothing is."""
-        known = self.nonfinite is not None and self.nonfinite.verdict == "fail"
-        return self.faults[0] if self.faults and not known else self.nonfinite
+        return next((one for one in (self.nonfinite, *self.faults) if one and one.verdict == "fail"), self.nonfinite)
 
     def without_tensors(self) -> "Investigation":
         """Return the figures alone, for those who keep several: at full size the tensors of each take 0.7 GB."""

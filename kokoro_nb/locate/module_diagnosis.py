@@ -4,14 +4,17 @@ An export may be wrong although its operators compute what they should: in dtype
 """
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
+from kokoro_nb.backends.eager import EagerProgram
+from kokoro_nb.backends.exported import snapshot
 from kokoro_nb.backends.ladder import difference
-from kokoro_nb.backends.signature import BFLOAT16
+from kokoro_nb.backends.signature import BFLOAT16, checked
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.faults.planting import program_copy
 from kokoro_nb.findings import Verdict
@@ -24,7 +27,7 @@ from kokoro_nb.locate.local_error import LocalError, explained_errors, parts
 from kokoro_nb.locate.output_error import Limits, OutputError, output_error, worst_output
 from kokoro_nb.locate.propagation import Deviation, ErrorPropagation, deviations, lossy_culprits, with_effects
 from kokoro_nb.locate.rule_evidence import Evidence
-from kokoro_nb.locate.verdicts import uncovered
+from kokoro_nb.locate.verdicts import SHOWN, uncovered
 from kokoro_nb.traces.statistics import describe
 from kokoro_nb.traces.trace import CONSTANT, Given, Operator, Tap, Trace
 
@@ -39,9 +42,8 @@ def traced_diagnosis(subject: Subject, found: Investigation, why: str = "") -> D
     if not getattr(subject.runtime, "own_dtypes", False):
         typed = {name: HELD.get(dtype, dtype) for name, dtype in meaning.output_dtypes.items()}
     output, limits = output_error(found.reference, outputs, dtypes, found.errors, subject.limit, typed)
-    first, faulty = found.culprit, {one.name for one in found.faults}
-    new = [first] if first is not None and first.verdict == "fail" and first.name not in faulty else []
-    wrong = [placed(subject, one) for one in (*new, *found.faults)]
+    failing = [one for one in (found.nonfinite, *found.faults) if one is not None and one.verdict == "fail"]
+    wrong = [placed(subject, one) for one in {one.name: one for one in failing}.values()]  # a fault has more figures
     names, seen = {one.captured for one in wrong}, propagation.seen_deviations(found.errors)
     seen |= deviations(found.reference, found.candidate, names - set(seen))
     carried = ErrorPropagation(found.reference, seen, limits)
@@ -97,8 +99,8 @@ def _concluded(
     effects = [[one.effect or 0.0 for one in each] for each in (culprits[:wrong], lossy)]
     most, lossiest = (float(np.max(each, initial=0.0)) for each in effects)
     first = found.culprit
-    finite = first is None or first.kind != "nonfinite" or first.verdict != "fail"
-    if wrong and not (lossy and (finite or lossiest > most)):
+    lost = first is not None and (first.kind, first.verdict) == ("nonfinite", "fail")
+    if wrong and not (lossy and (not lost or lossiest > most)):
         return "fail", _wrong_statement(found, culprits, output)
     if lossy:
         names = ", ".join(one.name for one in lossy[:3]) + (f" and {len(lossy) - 3} more" if len(lossy) > 3 else "")
@@ -178,6 +180,47 @@ def _lost_state(found: Investigation, limits: Limits) -> list[Culprit]:
             cause = Mechanism("lost state", f"'{buffer}' is not kept from one call to the next", (text,))
             culprits[name] = unseen_at(operators[name], found.backend, cause, text)
     return list(culprits.values())
+
+
+def with_plain_state(found: Diagnosis) -> Diagnosis:
+    """Return a diagnosis that nothing is wrong, unless a plain attribute makes a later call in PyTorch another.
+
+    An export keeps what its buffers hold, not what other attributes do. Named is the first operator that gives
+    something else in an export after these calls. Programs that write to buffers or draw at random are not looked at.
+    """
+    subject: Any = found.subject
+    exported, calls = getattr(subject, "candidate", None), list[Given]()
+    if exported is None or found.verdict != "pass" or exported.specification.state or drawing(exported.specification):
+        return found
+    program = EagerProgram(snapshot(exported.module), exported.inputs, exported.outputs, exported.patches, False)
+    inputs, before = checked(subject.inputs, exported.inputs), _plain_attributes(program.module)
+    halved = {name: one / 2 if one.dtype.kind == "f" else one for name, one in inputs.items()}
+    for given in (inputs, halved, inputs):
+        with suppress(Exception):  # of a module that takes one call alone
+            calls.append(program.run({name: one.copy() for name, one in given.items()}))
+        changed = [name for name, text in _plain_attributes(program.module).items() if before.get(name) != text]
+        if not changed or not calls:
+            return found
+    error = worst_output(calls[0], calls[2]) if len(calls) == 3 else None
+    if error is not None and error.verdict != "fail" and error.of_peak <= SHOWN:
+        return found
+    taps, later = reference_trace(exported, inputs).taps, tuple[Tap, ...]()
+    with suppress(Exception):  # in that state it may not be exported
+        later = program.trace(inputs).taps
+    differ = [one for one, other in zip(taps, later, strict=False) if repr(one) != repr(other)]
+    words = f"the module keeps state in plain attributes ({', '.join(changed)}), which an export does not contain"
+    text = f"in PyTorch, at a later call with the same inputs, {error or 'it stops'}"
+    cause = Mechanism("lost state", words, (f"{text}; make it a buffer, or an input and an output",))
+    named = [wrong_at(one, found.backend, (cause,), channels=text) for one in [*differ, *taps[-1:]][:1]]
+    culprits = tuple(replace(one, source=exported.specification.source_line(one.name)) for one in named)
+    return replace(found, verdict="fail", culprits=culprits, statement=f"{words[0].upper()}{words[1:]}: {text}.")
+
+
+def _plain_attributes(module: Any) -> dict[str, str]:
+    """Return what the attributes of a module and its parts hold, but for tensors and modules of theirs, in words."""
+    known, parts = {*vars(torch.nn.Module())}, module.named_modules()
+    named = ((f"{path}.{name}".lstrip("."), name, one) for path, part in parts for name, one in vars(part).items())
+    return {place: repr((one, getattr(one, "__dict__", None))) for place, name, one in named if name not in known}
 
 
 def _explained(culprit: Culprit, deviation: Deviation | None, found: Investigation) -> Culprit:

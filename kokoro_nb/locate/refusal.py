@@ -127,7 +127,7 @@ def _plans(subject: Subject, operator: Operator | None, failure: Failure) -> Ite
     while operator is not None and len(names) < MOST:
         every = [one.name for one in subject.candidate.specification.operators if one.kind == operator.kind]
         forms = forms_of(operator.kind)
-        written = ((form, trying(partial(in_other_form, changed.candidate, every, form))) for form in forms)
+        written: Any = ((form, trying(partial(in_other_form, changed.candidate, every, form))) for form in forms)
         form, candidate = next((each for each in written if isinstance(each[1], Exported)), (None, None))
         if form is None or candidate is None:
             break
