@@ -19,7 +19,7 @@ from kokoro_nb.inspection.value_types import Arrays, Tell, Value
 from kokoro_nb.inspection.whole_file import OutputSummary, imprecise, unread_inputs, unstable
 from kokoro_nb.locate.local_error import Judge
 from kokoro_nb.traces.statistics import describe
-from kokoro_nb.traces.trace import CONSTANT, Meaning, Tap, Trace
+from kokoro_nb.traces.trace import CONSTANT, TRAINS, Meaning, Tap, Trace
 
 NEARER = 0.1  # of the runtime's error: a second computation in float32 that stays below it proves the kernel wrong
 
@@ -202,6 +202,7 @@ class CapturedProgram(Meaning, Protocol):
         )
         findings, notes = node_findings(seen)
         nodes = program.nodes
+        notes = (*(f"{one} {TRAINS}." for one in nodes if one.trains), *notes)
         loud, noted = imprecise(nodes, seen.judgements, outputs, bool(findings))
         said = (*facts.notes, *unread_inputs(seen.inputs, nodes), *filter(None, [seen.stopped]), *notes, *noted)
         found, count = (*findings, *unstable(outputs), *loud), len(seen.nodes)
