@@ -169,6 +169,8 @@ def export_program(
             args, kwargs = signature.call_arguments(twin, signature.as_tensors(arrays, expected))
             shapes = None if dynamic_shapes is None else {name: dynamic_shapes.get(name) for name in arrays}
             program = torch.export.export(twin, args, kwargs, dynamic_shapes=shapes)
+        with on_rung("exported"), quietly():  # where a tensor that is no buffer is written to, it stops here
+            functional = program.run_decompositions({}) if program.constants else None
     except RungError as error:
         return replace(error.failure("torch.export"), source=raised_at(error.__cause__))
     outputs = signature.named_outputs(_outputs(program), getattr(module, "output_names", None))
@@ -176,7 +178,7 @@ def export_program(
     known = zip(expected, user_inputs(program).values(), strict=True)
     opened = tuple(replace(spec, open=signature.open_axes(one.shape)) for spec, one in known)
     modes = tuple(name for name, part in module.named_modules() if part.training and _asks_for_mode(part))
-    return Exported(kept, program, opened, tuple(outputs), patches, took, training=modes)
+    return Exported(kept, program, opened, tuple(outputs), patches, took, functional=functional, training=modes)
 
 
 def _asks_for_mode(part: Any) -> bool:

@@ -300,7 +300,7 @@ def with_program(exported: Exported, program: Any) -> Exported:
     with quietly(), torch.no_grad():
         module = program.module()
     module.output_names = exported.outputs
-    changed = replace(exported, module=module, program=program, patches=(), named_by=named_by)
+    changed = replace(exported, module=module, program=program, patches=(), named_by=named_by, functional=program)
     # the program has no writes in place already: to rewrite it once more would take seconds and change nothing
     changed.__dict__["specification"] = Specification(program, before.inputs, before.outputs, named_by)
     return changed

@@ -189,19 +189,20 @@ def with_plain_state(found: Diagnosis) -> Diagnosis:
     something else in an export after these calls. Programs that write to buffers or draw at random are not looked at.
     """
     subject: Any = found.subject
-    exported, calls = getattr(subject, "candidate", None), list[Given]()
+    exported, calls = getattr(subject, "candidate", None), list[Given | None]()
     if exported is None or found.verdict != "pass" or exported.specification.state or drawing(exported.specification):
         return found
     program = EagerProgram(snapshot(exported.module), exported.inputs, exported.outputs, exported.patches, False)
     inputs, before = checked(subject.inputs, exported.inputs), _plain_attributes(program.module)
     halved = {name: one / 2 if one.dtype.kind == "f" else one for name, one in inputs.items()}
     for given in (inputs, halved, inputs):
-        with suppress(Exception):  # of a module that takes one call alone
-            calls.append(program.run({name: one.copy() for name, one in given.items()}))
+        calls.append(None)
+        with suppress(Exception):  # of a module that takes one call alone, or other numbers
+            calls[-1] = program.run({name: one.copy() for name, one in given.items()})
         changed = [name for name, text in _plain_attributes(program.module).items() if before.get(name) != text]
-        if not changed or not calls:
+        if not changed or calls[0] is None:
             return found
-    error = worst_output(calls[0], calls[2]) if len(calls) == 3 else None
+    error = worst_output(calls[0], calls[2]) if calls[0] and calls[2] else None
     if error is not None and error.verdict != "fail" and error.of_peak <= SHOWN:
         return found
     taps, later = reference_trace(exported, inputs).taps, tuple[Tap, ...]()

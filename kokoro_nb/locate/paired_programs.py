@@ -142,8 +142,7 @@ def _structural(tap: Tap, twin: Tap, right: Trace, own: Trace) -> Iterator[Mecha
         valid = f"the valid part of the input of {tap.name} is right, and that of its result is not"
         yield Mechanism(PADDED, "the padding behind the valid part takes part in it", (valid, *longer), explained=1.0)
     if tap.op.endswith(TRAINED_NORM) and tap.op != twin.op:
-        words = "a batch norm in training mode"
-        yield Mechanism("operator lowered as another", words, (f"it {TRAINS}",), explained=1.0)
+        yield Mechanism("operator lowered as another", "batch norm in training mode", (f"it {TRAINS}",), explained=1.0)
     lost = sorted(set(right.inputs) - set(own.inputs))
     constants = [one for one in tap.operator.inputs if one.startswith(CONSTANT) and one not in twin.operator.inputs]
     if lost and constants:

@@ -158,18 +158,24 @@ def test_state_in_a_plain_attribute_is_named_where_a_later_call_reads_it(read, s
         assert found.statement.startswith("The module keeps state in plain attributes (2.cache), which")
 
 
+def test_a_tensor_that_is_no_buffer_and_written_to_is_a_failed_export_that_names_it():
+    module = Of(lambda x: module.total.add_(x) * 2)
+    module.total = torch.zeros(2, 4)
+    found = nb.diagnose(module, {"x": torch.randn(2, 4)}, "onnxruntime")
+    assert (found.verdict, "is mutated in the forward" in found.statement) == ("fail", True), found.statement
+
+
 @pytest.mark.parametrize(
     ("layer", "words"), [(nn.BatchNorm1d(4), "by the statistics of the batch"), (nn.Dropout(0.4), "draws at random")]
 )
 def test_a_program_exported_in_training_mode_is_said_to_be(layer, words, tmp_path):
-    module, x = nn.Sequential(nn.Conv1d(3, 4, 3), layer, nn.Tanh()).train(), torch.randn(2, 3, 9)
-    program = torch.export.export(module, (x,))
+    module, given = nn.Sequential(nn.Conv1d(3, 4, 3), layer, nn.Tanh()).train(), {"input": torch.randn(2, 3, 9)}
+    program = torch.export.export(module, tuple(given.values()))
     torch.export.save(program, tmp_path / "net.pt2")
-    alone, beside = (nb.inspect(tmp_path / "net.pt2", against=one) for one in (None, (module, {"input": x})))
+    alone, beside = (nb.inspect(tmp_path / "net.pt2", against=one) for one in (None, (module, given)))
     assert alone.findings == ()
     assert any(words in one for one in alone.notes)
     assert words in beside.first.statement
     assert "exported in training mode" in beside.first.statement
     if isinstance(layer, nn.BatchNorm1d):
-        given = {"input": x}
         assert words in str(nb.diagnose(program, given, "onnxruntime", (module, given)).first.mechanism)
