@@ -20,8 +20,11 @@ def calls(program: Any) -> Iterator[tuple[str, Any]]:
 
 
 def arguments_by_name(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a call by name, in the order of the operator's schema, defaults included."""
-    parameters = schema(operator).arguments
+    """Return the arguments of a call by name, in the order of the operator's schema, defaults included.
+
+    Of what has no schema there are none.
+    """
+    parameters = getattr(schema(operator), "arguments", ())
     given = dict(zip((one.name for one in parameters), args, strict=False)) | {**kwargs}
     return {one.name: given.get(one.name, one.default_value) for one in parameters}
 

@@ -99,6 +99,8 @@ class Exported:
         The program without writes in place, where it is known already; None where `specification` is to make it.
     supplied : tuple of str
         What this package changed in the program for a runtime that lacks it, by name.
+    training : tuple of str
+        The parts of the module that were in training mode and ask for it; the module itself has an empty name.
     """
 
     module: Any
@@ -110,6 +112,7 @@ class Exported:
     named_by: Specification | None = None
     functional: Any = None
     supplied: tuple[str, ...] = ()
+    training: tuple[str, ...] = ()
 
     @cached_property
     def specification(self) -> Specification:
@@ -160,17 +163,27 @@ def export_program(
     try:
         with on_rung("patched"):
             twin = snapshot(module)
+            # an export leaves its stand-ins for tensors where the forward keeps any: in a list of a Python object
+            kept = copy.deepcopy(twin, {id(tensor): tensor for tensor in (*twin.parameters(), *twin.buffers())})
         with on_rung("exported", seconds), quietly(), torch.no_grad():
             args, kwargs = signature.call_arguments(twin, signature.as_tensors(arrays, expected))
             shapes = None if dynamic_shapes is None else {name: dynamic_shapes.get(name) for name in arrays}
             program = torch.export.export(twin, args, kwargs, dynamic_shapes=shapes)
+        with on_rung("exported"), quietly():  # where a tensor that is no buffer is written to, it stops here
+            functional = program.run_decompositions({}) if program.constants else None
     except RungError as error:
         return replace(error.failure("torch.export"), source=raised_at(error.__cause__))
     outputs = signature.named_outputs(_outputs(program), getattr(module, "output_names", None))
     patches, took = active_patches(), seconds["exported"]
     known = zip(expected, user_inputs(program).values(), strict=True)
     opened = tuple(replace(spec, open=signature.open_axes(one.shape)) for spec, one in known)
-    return Exported(twin, program, opened, tuple(outputs), patches, took)
+    modes = tuple(name for name, part in module.named_modules() if part.training and _asks_for_mode(part))
+    return Exported(kept, program, opened, tuple(outputs), patches, took, functional=functional, training=modes)
+
+
+def _asks_for_mode(part: Any) -> bool:
+    """Return whether the forward of a module looks at its ``training``."""
+    return "training" in getattr(getattr(part.forward, "__code__", None), "co_names", ())
 
 
 def user_inputs(program: Any) -> dict[str, Any]:

@@ -127,15 +127,15 @@ def climb(backend: Backend, module: Any, inputs: Arrays, folder: str | Path | No
 def loaded(backend: Backend, module: Any, inputs: Arrays, folder: str | Path | None = None) -> Program | Failure:
     """Export `module` to `backend` and load it there; return the failure where that falls. Arguments as of `climb`."""
     made = backend.export(module, inputs, folder)
-    return made if isinstance(made, Failure) else _attempted(backend, "loaded", partial(backend.load, made))
+    return made if isinstance(made, Failure) else attempted(backend, "loaded", partial(backend.load, made))
 
 
 def outputs_of(backend: Backend, program: Program | Failure, inputs: Arrays) -> Outputs | Failure:
     """Run what `loaded` returned; return the failure where it fell, now or before."""
-    return program if isinstance(program, Failure) else _attempted(backend, "run", partial(program.run, inputs))
+    return program if isinstance(program, Failure) else attempted(backend, "run", partial(program.run, inputs))
 
 
-def _attempted(backend: Backend, rung: Rung, call: Callable[[], T]) -> T | Failure:
+def attempted(backend: Backend, rung: Rung, call: Callable[[], T]) -> T | Failure:
     """Return what a call returns; the failure where it falls."""
     try:
         with on_rung(rung):

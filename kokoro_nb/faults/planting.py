@@ -62,7 +62,7 @@ class FaultSite:
     @property
     def arguments(self) -> dict[str, Any]:
         """Arguments by the names of the operator's schema, defaults included; none for one of several results."""
-        return {} if is_element(self.node) else arguments_by_name(self.node.target, self.node.args, self.node.kwargs)
+        return arguments_by_name(self.node.target, self.node.args, self.node.kwargs)
 
     def fits(self) -> bool:
         """Return whether the operator, as it is called now, still gives a result of its shape and dtype."""
@@ -89,7 +89,7 @@ class FaultSite:
     def call(self, /, **changes: Any) -> None:
         """Change arguments of the operator, by the names of its schema."""
         parameters = schema(self.node.target).arguments
-        values = {**arguments_by_name(self.node.target, self.node.args, self.node.kwargs), **changes}
+        values = {**self.arguments, **changes}
         positional = [p.name for p in parameters if not p.kwarg_only]
         defaults = {p.name: p.default_value for p in parameters if p.has_default_value()}
         while positional and positional[-1] in defaults and values[positional[-1]] == defaults[positional[-1]]:
@@ -300,7 +300,7 @@ def with_program(exported: Exported, program: Any) -> Exported:
     with quietly(), torch.no_grad():
         module = program.module()
     module.output_names = exported.outputs
-    changed = replace(exported, module=module, program=program, patches=(), named_by=named_by)
+    changed = replace(exported, module=module, program=program, patches=(), named_by=named_by, functional=program)
     # the program has no writes in place already: to rewrite it once more would take seconds and change nothing
     changed.__dict__["specification"] = Specification(program, before.inputs, before.outputs, named_by)
     return changed

@@ -16,6 +16,7 @@ from kokoro_nb.inspection.rearranged_constants import rearranged
 from kokoro_nb.inspection.value_types import Value
 from kokoro_nb.locate.culprit import Mechanism, Name
 from kokoro_nb.markup import listed, number
+from kokoro_nb.traces.trace import TRAINS
 
 WORDS: dict[Name, str] = {
     "changed constant": "the file has another constant",
@@ -179,6 +180,8 @@ class PairedPrograms(PairedValues):
     def at(self, node: ComparedNode) -> InspectionFinding:
         """Say how a node differs from what reads the same in the reference."""
         others = self.counterparts(node)
+        if node.trains and not any(one.trains for one in others):
+            return _found(node, "operator lowered as another", f"{node} {TRAINS}.")
         twin = next((one for one in others[:1] if one.operator == node.operator), None)
         other = twin or next((one for one in others if self.is_missing(one)), None)
         found = self._elsewhere(node, other, others) if twin is None else self._unlike_twin(node, twin)

@@ -19,7 +19,7 @@ from kokoro_nb.inspection.value_types import Arrays, Tell, Value
 from kokoro_nb.inspection.whole_file import OutputSummary, imprecise, unread_inputs, unstable
 from kokoro_nb.locate.local_error import Judge
 from kokoro_nb.traces.statistics import describe
-from kokoro_nb.traces.trace import CONSTANT, Meaning, Tap, Trace
+from kokoro_nb.traces.trace import CONSTANT, TRAINS, Meaning, Tap, Trace
 
 NEARER = 0.1  # of the runtime's error: a second computation in float32 that stays below it proves the kernel wrong
 
@@ -197,6 +197,7 @@ class CapturedProgram(Meaning, Protocol):
         given = seen.outputs.items()
         outputs = tuple(OutputSummary.of(name, one, seen.true.get(name), again=same.get(name)) for name, one in given)
         findings, notes = node_findings(seen)
+        notes = (*(f"{one} {TRAINS}." for one in program.nodes if one.trains), *notes)
         loud, noted = imprecise(program.nodes, seen.judgements, () if findings else outputs)
         said = (*facts.notes, *unread_inputs(seen.inputs, program.nodes), *filter(None, [seen.stopped]), *notes, *noted)
         found, count = (*findings, *unstable(outputs), *loud), len(seen.nodes)

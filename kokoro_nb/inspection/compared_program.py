@@ -17,7 +17,7 @@ from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, widened
 from kokoro_nb.inspection.value_types import Arrays, NodeIdentity, Value
 from kokoro_nb.inspection.whole_file import named_constants
 from kokoro_nb.storage import digest
-from kokoro_nb.traces.trace import CONSTANT, Meaning, Operator
+from kokoro_nb.traces.trace import CONSTANT, TRAINED_NORM, Meaning, Operator
 
 Observe = Callable[[str, Value], object]
 ROUNDING = ("QuantizeLinear", "DynamicQuantizeLinear")
@@ -59,6 +59,11 @@ class ComparedNode(NodeIdentity):
     def held(self) -> list[tuple[str, np.ndarray]]:
         """Its constants alone."""
         return [one for one in self.constants if one is not None]
+
+    @property
+    def trains(self) -> bool:
+        """Whether it is a batch norm by the statistics of the batch."""
+        return self.operator.endswith(TRAINED_NORM) or bool(self.attributes.get("training_mode"))
 
     @cached_property
     def kind(self) -> str:

@@ -35,6 +35,7 @@ from kokoro_nb.inspection.value_types import Arrays, Tell, Values
 from kokoro_nb.locate.culprit import Mechanism
 from kokoro_nb.markup import listed, number
 from kokoro_nb.traces.record import sketched
+from kokoro_nb.traces.trace import TRAINS
 
 CUT = 0.1  # of the values of an activation: what calibration leaves out is a thousandth or less
 
@@ -106,9 +107,11 @@ def _bodies(nodes: Sequence[OnnxNode]) -> tuple[str, ...]:
 
 
 def _drawing(nodes: Sequence[OnnxNode]) -> tuple[str, ...]:
-    """Return in a sentence which nodes draw at random."""
+    """Return in sentences which nodes draw at random, and which are in training mode."""
     drawing = [node.key for node in nodes if node.is_random]
-    return (f"{len(drawing)} nodes draw at random: {', '.join(drawing[:5])}.",) if drawing else ()
+    said = (f"{len(drawing)} nodes draw at random: {', '.join(drawing[:5])}.",) if drawing else ()
+    modes = (node for node in nodes if any(one.name == "training_mode" and one.i for one in node.proto.attribute))
+    return (*said, *(f"{node} {TRAINS}." for node in modes))
 
 
 def _unlike(nodes: Mapping[OnnxNode, str]) -> tuple[str, ...]:

@@ -267,7 +267,7 @@ def _operators(found: Diagnosis) -> Iterator[Row]:
     seen, subject = found.investigation, found.subject
     judged = {} if seen is None else {one.operator.name: one for one in seen.errors}
     taps = {} if seen is None else {one.name: one.statistics for one in seen.candidate.taps}
-    wrong = {one.tap.name: one for one in found.culprits if one.tap is not None}
+    wrong = {one.name: one for one in found.culprits}
     for operator in () if subject is None else subject.candidate.specification.operators:
         about, named = (operator.name, operator.op), wrong.get(operator.name)
         if operator.name in judged:

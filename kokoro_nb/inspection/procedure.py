@@ -30,7 +30,7 @@ from kokoro_nb.inspection.value_types import refusing
 from kokoro_nb.locate.culprit import Culprit, Kind
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.investigation import Subject, investigate, reference_trace
-from kokoro_nb.locate.module_diagnosis import bisected_diagnosis, drawing, placed, traced_diagnosis
+from kokoro_nb.locate.module_diagnosis import bisected_diagnosis, drawing, placed, traced_diagnosis, with_plain_state
 from kokoro_nb.locate.output_error import LOST, OutputError, output_error
 from kokoro_nb.locate.paired_programs import other_program, parting, with_inputs
 from kokoro_nb.locate.refusal import failed_diagnosis, supplied
@@ -225,7 +225,7 @@ def diagnose(
             subject = replace(subject, healthy=exported_reference(reference, inputs))
         found = diagnosed_file(subject, artefact)
         if not remedies or not found.culprits:
-            return found
+            return with_plain_state(found)
         found = replace(found, remedies=(in_its_place(EXPORTED_ANEW, runtime, candidate, inputs, found.output),))
         return _cured_as_well(found, subject)
     if pair is not None:
@@ -242,7 +242,7 @@ def diagnose(
     found = _examined(subject, reference, method, precision, remedies)
     right = not found.culprits and (found.output is None or found.output.verdict == "pass")
     if not remedies or right or found.failure is not None:
-        return found
+        return with_plain_state(found)
     draws = not found.culprits and bool(drawing(candidate.specification))
     if draws or any(one.mechanism.name == "baked-in random numbers" for one in found.culprits):
         return replace(found, remedies=(with_noise_as_input(runtime, candidate, inputs, found.output),))
@@ -298,7 +298,7 @@ def _rewritten(alone: Diagnosis, culprit: Culprit | None, output: OutputError, o
     if output.verdict == "pass":
         return replace(alone, output=output)
     others = tuple(replace(one, effect=None, alone=None) for one in alone.culprits)
-    names = ", ".join(one.tap.name for one in others if one.tap is not None)
+    names = ", ".join(one.name for one in others)
     why = "every operator of the export that was judged is right by itself, and the output is not the reference's"
     if others:
         why = f"the errors of {names} on {original.runtime.name} do less to the output than the change of the program"
@@ -307,8 +307,7 @@ def _rewritten(alone: Diagnosis, culprit: Culprit | None, output: OutputError, o
     if culprit is None:
         statement = f"The program and its reference part, and at which operator is not seen: {output}."
         return replace(changed, verdict="unknown", statement=statement)
-    where = culprit.tap and culprit.tap.name
-    first = culprit.candidates[-1]  # of a part in another form
+    where, first = culprit.name, culprit.candidates[-1]  # of a part in another form
     since = "" if first == where else f", and {first} is the first operator whose result the reference does not have"
     statement = f"At {where} the program parts from its reference{since}: {culprit.channels}; {output}."
     return replace(changed, verdict="fail", culprits=(culprit, *others), statement=statement)

@@ -84,7 +84,8 @@ def rounding_limits(
     if kind in ("DFT", "STFT"):
         return last + np.full_like(right, _summed(right.size, u) * float(np.abs(widened(inputs[0])).sum()))
     narrow = np.float64 if dtype == np.float64 else np.float32
-    others = [computed(call, inputs, narrow)[output], computed(call, nudged(inputs, u))[output]]
+    moved = [*nudged(dict(enumerate(inputs)), u).values()]
+    others = [computed(call, inputs, narrow)[output], computed(call, moved)[output]]
     largest = int(np.max([np.size(x) for x in inputs if x is not None and not isinstance(x, list)], initial=1))
     terms = largest // int(np.maximum(right.size, 1))  # at least, if it sums
     return last + units(right, 2 * u + _summed(terms, u) / UNITS) + measured(right, *others)

@@ -326,7 +326,7 @@ def narrowed(found: tuple[Culprit, ...], runtime: Backend, program: Exported, re
 
 
 def _first_wrong(culprit: Culprit, runtime: Backend, candidate: Exported, reference: Trace) -> Culprit | None:
-    dtype = np.dtype("float32" if culprit.tap is None else culprit.tap.statistics.dtype)
+    dtype = np.dtype(culprit.tap.statistics.dtype)
     for operator in candidate.specification.operators:
         given = real_reads(candidate, operator.name)
         real = not operator.dtype.startswith("complex")

@@ -1,7 +1,7 @@
 """An operator that is wrong: how far, by which mechanism, and the known defect that it is."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -14,7 +14,6 @@ from kokoro_nb.backends.segment import result_nodes
 from kokoro_nb.defects import DEFECTS
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Verdict
-from kokoro_nb.torch_private import schema
 from kokoro_nb.traces.statistics import describe, share_of_peak
 from kokoro_nb.traces.trace import Operator, Tap
 
@@ -88,18 +87,17 @@ def likeliest(mechanisms: tuple[Mechanism, ...]) -> Mechanism:
 
 @dataclass(frozen=True)
 class Culprit:
-    """One operator that is wrong, or the statement that none is.
+    """One operator that is wrong.
 
     Attributes
     ----------
     kind : str
         ``nonfinite`` or ``divergence``.
     verdict : str
-        ``fail``: an operator is wrong; ``pass``: none is; ``unknown``: none of those that were captured is, and others
-        were not captured, or which of several it is is not known.
+        ``fail``: this operator is wrong; ``unknown``: which of several it is is not known.
     backend : str
         Whose run it was.
-    tap : Tap or None
+    tap : Tap
         The operator, with what was captured of it.
     candidates : tuple of str
         Operators of which one is wrong: the tap alone, or with those that were not captured before it.
@@ -132,7 +130,7 @@ class Culprit:
     kind: Kind
     verdict: Verdict
     backend: str
-    tap: Tap | None = None
+    tap: Tap
     candidates: tuple[str, ...] = ()
     channels: str = ""
     local_error: float | None = None
@@ -149,8 +147,8 @@ class Culprit:
 
     @property
     def name(self) -> str:
-        """Name of the operator; empty if there is none."""
-        return "" if self.tap is None else self.tap.name
+        """Name of the operator."""
+        return self.tap.name
 
     @property
     def captured(self) -> str:
@@ -166,9 +164,6 @@ class Culprit:
     def statement(self) -> str:
         """The finding in one sentence."""
         what = "not finite" if self.kind == "nonfinite" else "wrong"
-        if self.tap is None:
-            seen = f"Every captured operator gives finite values on {self.backend}"
-            return f"{seen}; {self.reason}." if self.reason else f"{seen}."
         unseen = len(self.candidates) - 1
         others = f", or one of {unseen + 1} of which it is the last that was captured," if unseen else ""
         where = f": {self.channels}" if self.channels else ""
@@ -196,9 +191,9 @@ class Culprit:
             "kind": self.kind,
             "verdict": self.verdict,
             "backend": self.backend,
-            "tap": self.tap and self.tap.name,
-            "op": self.tap and self.tap.op,
-            "module path": self.tap and self.tap.module_path,
+            "tap": self.tap.name,
+            "op": self.tap.op,
+            "module path": self.tap.module_path,
             "candidates": list(self.candidates),
             "channels": self.channels,
             "local error (of peak)": self.local_error,
@@ -227,21 +222,17 @@ def unseen_at(operator: Operator, backend: str, mechanism: Mechanism, text: str)
 OF_THE_FILE = ("changed constant", "frozen length", "quantisation range")  # no defect of a tool by themselves
 
 
-def known_failure(failure: Failure) -> dict[str, Any] | None:
-    """Return the known defect whose message a failed export shows: its name, title and threads; None if none does."""
-    for defect in DEFECTS:
-        if defect.error and failure.backend.startswith(defect.backends) and re.search(defect.error, failure.message):
-            return {"name": defect.name, "title": defect.title, "threads": []}
-    return None
+def known_defect(failure: Failure | None, culprits: Sequence[Culprit] = ()) -> dict[str, Any] | None:
+    """Return the known defect whose message a failed export shows, else that of the first culprit that is one.
 
-
-def known_mechanism(culprits: Sequence[Culprit]) -> dict[str, Any] | None:
-    """Return the same of the first culprit whose mechanism is a known defect's."""
-    named = next((one.mechanism for one in culprits if one.mechanism.defect), None)
-    if named is None:
-        return None
-    title = next((one.title for one in DEFECTS if one.name == named.defect), "")
-    return {"name": named.defect, "title": title, "threads": list(named.threads)}
+    Its name, title and threads; None if there is none.
+    """
+    named = [one.mechanism.defect for one in culprits if one.mechanism.defect][:1]
+    found = [one for one in DEFECTS if one.name in named]
+    if failure is not None:
+        told = [one for one in DEFECTS if one.error and failure.backend.startswith(one.backends)]
+        found = [one for one in told if re.search(one.error, failure.message)]
+    return next(({"name": one.name, "title": one.title, "threads": list(one.threads)} for one in found), None)
 
 
 def with_known_defect(culprit: Culprit, exported: Exported, failure: Failure | None = None) -> Culprit:
@@ -252,16 +243,17 @@ def with_known_defect(culprit: Culprit, exported: Exported, failure: Failure | N
     Parameters
     ----------
     culprit : Culprit
-        With an operator.
+        The operator.
     exported : Exported
         The program, in which the operator is called with its arguments.
     failure : Failure, optional
         With which the export stopped at this operator.
     """
-    if culprit.tap is None or exported.named_by is not None:
+    if exported.named_by is not None:
         return culprit  # what was changed on purpose is no defect of the runtime
     op = culprit.tap.operator.kind
-    arguments = _arguments(exported, culprit.name)
+    node = result_nodes(exported).get(culprit.name)
+    arguments = {} if node is None else arguments_by_name(node.target, node.args, node.kwargs)
     said = "" if failure is None else f"{failure.error}: {failure.message}\n{failure.cause}"
     known = [
         defect
@@ -280,10 +272,3 @@ def with_known_defect(culprit: Culprit, exported: Exported, failure: Failure | N
         words = "a known defect of this operator"
         found.insert(0, Mechanism("operator lowered as another", words, (text,), alone.name, alone.threads))
     return replace(culprit, mechanisms=tuple(found))
-
-
-def _arguments(exported: Exported, name: str) -> Mapping[str, Any]:
-    node = result_nodes(exported).get(name)
-    if node is None or schema(node.target) is None:
-        return {}
-    return arguments_by_name(node.target, node.args, node.kwargs)

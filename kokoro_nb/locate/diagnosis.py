@@ -23,12 +23,12 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Verdict
 from kokoro_nb.locate.bisection import Bisection
 from kokoro_nb.locate.card_facts import Fact, card_facts, facts_card
-from kokoro_nb.locate.culprit import Culprit, known_failure, known_mechanism
+from kokoro_nb.locate.culprit import Culprit, known_defect
 from kokoro_nb.locate.investigation import Investigation, Subject
 from kokoro_nb.locate.output_error import OutputError, worst_output
 from kokoro_nb.locate.remedies import Remedy, plans, tried
 from kokoro_nb.storage import json_ready, write_json, write_text
-from kokoro_nb.traces.trace import CONSTANT, INPUT, Trace
+from kokoro_nb.traces.trace import CONSTANT, INPUT, TRAINED_NORM, TRAINS, Trace
 
 HEADINGS = {"fail": "is wrong", "pass": "is right", "unknown": "is not cleared", "skip": "was not run"}
 _ERRORS = ("effect (of the output's error)", "local error (of peak)", "inherited error (of peak)")
@@ -120,15 +120,6 @@ class Diagnosis:
         return tuple(found)
 
     @property
-    def unread(self) -> tuple[str, ...]:
-        """The inputs of the program that no operator reads."""
-        if self.subject is None:
-            return ()
-        specification = self.subject.candidate.specification
-        read = {one for operator in specification.operators for one in operator.inputs}
-        return tuple(one for one in specification.inputs if f"{INPUT}{one}" not in read)
-
-    @property
     def next_step(self) -> str:
         """What to do next, where what is wrong is not localised; empty where it is."""
         if self.exit_status != 3:
@@ -171,7 +162,7 @@ class Diagnosis:
         rows = []
         for one in self.ranked:
             row = one.as_dict()
-            place = {"executed": one.tap and self.culprits.index(one) + 1, "operator": row["tap"], "op": row["op"]}
+            place = {"executed": self.culprits.index(one) + 1, "operator": row["tap"], "op": row["op"]}
             figures = {"line": one.source, "wrong": one.channels, **{name: row[name] for name in FIGURES}}
             rows.append(place | figures | {"mechanism": one.mechanism.name, "evidence": str(one.mechanism)})
         return rows
@@ -185,8 +176,7 @@ class Diagnosis:
         found |= {"output": self.output and self.output.as_dict(), "failure": self.failure and self.failure.as_dict()}
         found |= {"culprits": [one.as_dict() for one in self.ranked], "count": len(self.culprits)}
         found |= {"remedies": [one.as_dict() for one in self.remedies], "next step": self.next_step}
-        known = known_mechanism(self.ranked) if self.failure is None else known_failure(self.failure)
-        return dict(json_ready({**found, "known": known}))
+        return dict(json_ready({**found, "known": known_defect(self.failure, self.ranked)}))
 
     def save_html(self, path: str | Path) -> Path:
         """Write the diagnosis as one HTML file that needs nothing else, and return its path."""
@@ -244,7 +234,15 @@ def card(found: Diagnosis, whole: bool = False) -> markup.Fragment:
     """Return what somebody reads who has ten seconds; whole, it names every culprit and every remedy."""
     facts = [] if found.output is None else [Fact("output", str(found.output))]
     facts += card_facts(found.row(), whole)
-    facts += [Fact("unread", f"No operator reads {', '.join(found.unread)}.")] if found.unread else []
+    if found.subject is not None:
+        program, modes = found.subject.candidate.specification, found.subject.candidate.training
+        read = {one for operator in program.operators for one in operator.inputs}
+        unread = [one for one in program.inputs if f"{INPUT}{one}" not in read]
+        facts += [Fact("unread", f"No operator reads {', '.join(unread)}.")] if unread else []
+        text = f"Training mode was on in {markup.listed([one or 'the module' for one in modes])}"
+        facts += [Fact("mode", f"{text}; the export was made in evaluation mode, as after `eval()`.")] if modes else []
+        trained = [f"{one.name} {TRAINS}." for one in program.operators if one.op.endswith(TRAINED_NORM)]
+        facts += [Fact("mode", " ".join(trained))] if trained else []
     facts += [Fact("supplied by kokoro_nb", ", ".join(found.supplied))] if found.supplied else []
     facts.append(Fact("method", found.method, (found.why,)))
     return facts_card(markup.line(found.verdict, found.statement), facts)
@@ -274,7 +272,7 @@ def write_finding_bundle(
     Parameters
     ----------
     culprit : Culprit
-        With an operator.
+        The operator.
     candidate, healthy : Exported
         The program that the backend was given, and the one that it should have computed; the same for a fault of the
         backend itself.
@@ -286,11 +284,9 @@ def write_finding_bundle(
     Raises
     ------
     InputError
-        If the finding names no operator, its backend has no script of its own, the operator alone does not reproduce
-        it or is as wrong in PyTorch, or `folder` cannot be written.
+        If the backend has no script of its own, the operator alone does not reproduce the finding or is as wrong in
+        PyTorch, or `folder` cannot be written.
     """
-    if culprit.tap is None:
-        raise InputError("The finding names no operator; there is nothing to cut out.")
     if culprit.backend not in RUNNERS:
         raise InputError(f"No script runs {culprit.backend} by itself; the backends are {', '.join(RUNNERS)}.")
     runner, packages = RUNNERS[culprit.backend]
@@ -325,26 +321,21 @@ def _limit(culprit: Culprit, program: Any, tensors: Mapping[str, torch.Tensor], 
     case = PositionalProgram(program)
     with torch.no_grad():
         own = worst_output({"": right}, {"": case(*tensors.values()).numpy()}).of_peak
-    dtype = right.dtype if culprit.tap is None else culprit.tap.operator.dtype
-    explained = float(np.finfo(dtype).eps) if np.dtype(dtype).kind == "f" else 0.0
+    dtype = np.dtype(culprit.tap.operator.dtype)
+    explained = float(np.finfo(dtype).eps) if dtype.kind == "f" else 0.0
     error, ratio = culprit.local_error, culprit.ratio
     if error and ratio and np.isfinite([error, ratio]).all():
         explained = error / ratio
     return float(np.max([explained, ALLOWED * own]))
 
 
-def _seen(culprit: Culprit) -> str:
-    if culprit.local_error is None or np.isnan(culprit.local_error):
-        return f"not finite where it should be, {culprit.channels}"
-    return f"an error of {culprit.local_error:.3g} of the peak, {culprit.channels}"
-
-
 def _report(culprit: Culprit, packages: tuple[str, ...], limit: float, title: str) -> str:
     """Return the bug report, in Markdown."""
     expected = f"Expected is the operator in float64 on the same inputs, to {limit:.3g} of the peak"
     allowed = f"what rounding explains, and {ALLOWED} times what PyTorch itself is off on them"
+    seen = "; ".join((*culprit.figures[:1], culprit.channels))
     sections = {
-        "Expected and actual": [f"{expected}: {allowed}. Seen in the whole model: {_seen(culprit)}."],
+        "Expected and actual": [f"{expected}: {allowed}. Seen in the whole model: {seen}."],
         "What may be the cause": ["\n".join(f"- {one}" for one in culprit.mechanisms)] if culprit.mechanisms else [],
         "How to run it": [
             f"    python {SCRIPT}\n    python {SCRIPT} --mended",

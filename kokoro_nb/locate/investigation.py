@@ -61,14 +61,13 @@ def with_extra_outputs(
     """Compile a program with the results of operators as further outputs, and run that: see `traced`."""
     operators = chosen(exported.specification.operators, taps)
     shown = result_nodes(exported)
-    names = [one.name for one in operators if one.name in shown and not _overwritten(shown[one.name])]
-    tapped = with_outputs(exported, names)
-    made = backend.export(tapped, inputs, folder)
-    if isinstance(made, Failure):
-        floats = {operator.name for operator in operators if operator.dtype.startswith("float")}
-        names = [name for name in names if name in floats]
+    every = [one.name for one in operators if one.name in shown and not _overwritten(shown[one.name])]
+    floats = {operator.name for operator in operators if operator.dtype.startswith("float")}
+    for names in (every, [name for name in every if name in floats]):
         tapped = with_outputs(exported, names)
         made = backend.export(tapped, inputs, folder)
+        if not isinstance(made, Failure):
+            break
     results = backend.load(made).run(inputs)
     places = output_of(tapped)
     recorder = Recorder(operators, keep)
@@ -167,8 +166,8 @@ class Investigation:
         Its name.
     reference, candidate : Trace
         The eager program and the one on the backend, on the same inputs, with their tensors.
-    nonfinite : Culprit
-        The first operator that is not finite, or the statement that there is none.
+    nonfinite : Culprit or None
+        The first operator that is not finite; None if there is none.
     faults : tuple of Culprit
         Every operator that is wrong by itself, in the order of execution.
     errors : tuple of LocalError
@@ -182,16 +181,16 @@ class Investigation:
     backend: str
     reference: Trace
     candidate: Trace
-    nonfinite: Culprit
+    nonfinite: Culprit | None
     faults: tuple[Culprit, ...]
     errors: tuple[LocalError, ...]
     probe: OutputError
     history: History
 
     @property
-    def culprit(self) -> Culprit:
-        """What to look at first: what is not finite, else what is wrong."""
-        return self.nonfinite if self.nonfinite.verdict == "fail" or not self.faults else self.faults[0]
+    def culprit(self) -> Culprit | None:
+        """What to look at first: what is not finite, else what is wrong; None if nothing is."""
+        return next((one for one in (self.nonfinite, *self.faults) if one and one.verdict == "fail"), self.nonfinite)
 
     def without_tensors(self) -> "Investigation":
         """Return the figures alone, for those who keep several: at full size the tensors of each take 0.7 GB."""
@@ -285,8 +284,8 @@ def investigate(
     trace = sharing(_laid(trace, reference), reference)
     errors = local_errors(reference, trace)
     faults = narrowed(divergences(reference, trace, errors), runtime, candidate, reference)
-    first = _with_figures(first_nonfinite(reference, trace), faults)
-    probe = worst_output(past.first, trace.outputs)
+    probe, first = worst_output(past.first, trace.outputs), first_nonfinite(reference, trace)
+    first = first and _with_figures(first, faults)
     return Investigation(runtime.name, reference, trace, first, faults, errors, probe, past)
 
 

@@ -163,10 +163,7 @@ class Judge:
         if bound.last is not None:
             derived = derived + THROUGH * by_channel(apart(parts(bound.last.numpy()), exact))
         single = self._computed(name, self._inputs, self._captured, double=False)
-        inputs, near = (
-            dict(zip(some, nudged(some.values(), epsilon(dtype) / 2), strict=True))
-            for some in (self._inputs, self._near(name))
-        )
+        inputs, near = (nudged(some, epsilon(dtype) / 2) for some in (self._inputs, self._near(name)))
         return np.maximum(derived, measured(exact, single, self._computed(name, inputs, near)))
 
     def _captured_coarsely(self, name: str, exact: np.ndarray) -> np.ndarray | float:
@@ -276,8 +273,8 @@ def judged(
     if rounding is not None and (shares > enough).any():
         allowed, more = rounding()
         shares = np.maximum(_shares(difference, allowed), more)
-    alike = _alike(given, exact)
-    ratios = shares if alike.all() else np.where(alike, shares, np.inf)
+    same = alike(given, exact)
+    ratios = shares if same.all() else np.where(same, shares, np.inf)
     ratio, error = (float(one.max(initial=0.0)) for one in (ratios, difference))
     wrong, bound = ~(ratios <= 1), float(np.max(allowed, initial=0.0))
     return LocalError(operator, error, peak_of(exact), ratio, wrong, given, exact, (), bound, str(given.dtype))
@@ -292,7 +289,7 @@ def in_range(right: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return np.where(np.isfinite(cast), right, cast)
 
 
-def _alike(given: np.ndarray, right: np.ndarray) -> np.ndarray:
+def alike(given: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Return where both are finite, both NaN, or both the same infinity."""
     if np.isfinite(largest(given)) and np.isfinite(largest(right)):
         return np.ones((), bool)

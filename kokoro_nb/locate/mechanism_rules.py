@@ -210,19 +210,14 @@ def quantised(evidence: Evidence) -> Mechanism | None:
     return Mechanism("quantisation range", "a result quantised to 8 bits or fewer", (text,))
 
 
-def turned_sign(evidence: Evidence) -> Mechanism | None:
-    """The result is the right value with its sign turned."""
-    opposite = -evidence.error.right.astype(np.float64)
-    return explained("changed scale", "a turned sign", evidence, opposite, "the opposite of the right value")
-
-
 def scaled(evidence: Evidence) -> Mechanism | None:
-    """The result is a multiple of the right value."""
-    factor = _factor(evidence)
-    if not factor or abs(factor + 1) < 1e-3 or evidence.error.right.size < FEW:
-        return None  # of a few numbers some factor always comes near
+    """The result is a multiple of the right value, or its opposite."""
+    factor, right = _factor(evidence), evidence.error.right.astype(np.float64)
+    opposite = explained("changed scale", "a turned sign", evidence, -right, "the opposite of the right value")
+    if opposite is not None or not factor or abs(factor + 1) < 1e-3 or right.size < FEW:
+        return opposite  # of a few numbers some factor always comes near
     words = f"{factor:.6g} times the right value"
-    return explained("changed scale", "a factor", evidence, factor * evidence.error.right, words)
+    return explained("changed scale", "a factor", evidence, factor * right, words)
 
 
 def _factor(evidence: Evidence) -> float:
@@ -277,6 +272,6 @@ RULES: list[Callable[[Evidence], Mechanism | None]] = [  # of two that are as we
         cast_beyond_range,
     ),
     *(zero_argument, half_range, squares_beyond_range, cancelled, half_rounding, swallowed_nan),
-    *(another_constant, quantised, turned_sign, scaled, shifted, offset, edge),
+    *(another_constant, quantised, scaled, shifted, offset, edge),
     *(tensor_rules.padded_statistics, tensor_rules.frozen_length),
 ]

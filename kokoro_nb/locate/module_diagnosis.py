@@ -4,13 +4,17 @@ An export may be wrong although its operators compute what they should: in dtype
 """
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import torch
 
+from kokoro_nb.backends.eager import EagerProgram
+from kokoro_nb.backends.exported import snapshot
 from kokoro_nb.backends.ladder import difference
-from kokoro_nb.backends.signature import BFLOAT16
+from kokoro_nb.backends.signature import BFLOAT16, checked
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.faults.planting import program_copy
 from kokoro_nb.findings import Verdict
@@ -23,6 +27,7 @@ from kokoro_nb.locate.local_error import LocalError, explained_errors, parts
 from kokoro_nb.locate.output_error import Limits, OutputError, output_error, worst_output
 from kokoro_nb.locate.propagation import Deviation, ErrorPropagation, deviations, lossy_culprits, with_effects
 from kokoro_nb.locate.rule_evidence import Evidence
+from kokoro_nb.locate.verdicts import SHOWN, uncovered
 from kokoro_nb.traces.statistics import describe
 from kokoro_nb.traces.trace import CONSTANT, Given, Operator, Tap, Trace
 
@@ -37,8 +42,8 @@ def traced_diagnosis(subject: Subject, found: Investigation, why: str = "") -> D
     if not getattr(subject.runtime, "own_dtypes", False):
         typed = {name: HELD.get(dtype, dtype) for name, dtype in meaning.output_dtypes.items()}
     output, limits = output_error(found.reference, outputs, dtypes, found.errors, subject.limit, typed)
-    new = found.nonfinite.verdict == "fail" and found.nonfinite.name not in {one.name for one in found.faults}
-    wrong = [placed(subject, one) for one in (*([found.nonfinite] if new else []), *found.faults)]
+    failing = [one for one in (found.nonfinite, *found.faults) if one is not None and one.verdict == "fail"]
+    wrong = [placed(subject, one) for one in {one.name: one for one in failing}.values()]  # a fault has more figures
     names, seen = {one.captured for one in wrong}, propagation.seen_deviations(found.errors)
     seen |= deviations(found.reference, found.candidate, names - set(seen))
     carried = ErrorPropagation(found.reference, seen, limits)
@@ -93,7 +98,9 @@ def _concluded(
     wrong = len(culprits) - len(lossy)
     effects = [[one.effect or 0.0 for one in each] for each in (culprits[:wrong], lossy)]
     most, lossiest = (float(np.max(each, initial=0.0)) for each in effects)
-    if wrong and not (lossy and (found.nonfinite.verdict != "fail" or lossiest > most)):
+    first = found.culprit
+    lost = first is not None and (first.kind, first.verdict) == ("nonfinite", "fail")
+    if wrong and not (lossy and (not lost or lossiest > most)):
         return "fail", _wrong_statement(found, culprits, output)
     if lossy:
         names = ", ".join(one.name for one in lossy[:3]) + (f" and {len(lossy) - 3} more" if len(lossy) > 3 else "")
@@ -109,11 +116,12 @@ def _concluded(
         return "unknown", f"On {found.backend} {output}, and {none}; try another backend, or method='bisection'."
     if found.history.depends and not draws:
         return "fail", f"On {found.backend} no operator is wrong on the first call. {found.history.statement}"
+    if first is not None:
+        return first.verdict, first.statement
+    count, unseen = len(found.candidate.taps), uncovered(found.reference, found.candidate)
     # of operators that were not captured, outputs within their limit say as much as bisection would
-    if found.culprit.verdict != "pass" and not (found.culprit.tap is None and output.verdict == "pass"):
-        return found.culprit.verdict, found.culprit.statement
-    count, unseen = len(found.candidate.taps), found.culprit.reason
-    others = f"; {unseen}, and the outputs are within their limit" if unseen else ""
+    were = f"{len(unseen)} {'was' if len(unseen) == 1 else 'were'} not captured"
+    others = f"; {were}, from {unseen[0]} on, and the outputs are within their limit" if unseen else ""
     bad = sum(tap.statistics.finite < 1 for tap in found.candidate.taps)
     finite = "right to rounding" if bad else "finite, and right to rounding"
     others = f", {bad} of them as little finite as in PyTorch{others}" if bad else others
@@ -122,7 +130,7 @@ def _concluded(
 
 def _wrong_statement(found: Investigation, culprits: Sequence[Culprit], output: OutputError) -> str:
     """Return which operator is wrong first, in one sentence."""
-    if found.culprit.verdict != "fail":
+    if found.culprit is None or found.culprit.verdict != "fail":
         return f"On {found.backend} {culprits[0].name} is wrong: {culprits[0].mechanism}."
     own = [one for one in culprits if one.tap is found.culprit.tap]
     felt = any((one.effect or 0) > 0 for one in own)
@@ -174,6 +182,48 @@ def _lost_state(found: Investigation, limits: Limits) -> list[Culprit]:
     return list(culprits.values())
 
 
+def with_plain_state(found: Diagnosis) -> Diagnosis:
+    """Return a diagnosis that nothing is wrong, unless a plain attribute makes a later call in PyTorch another.
+
+    An export keeps what its buffers hold, not what other attributes do. Named is the first operator that gives
+    something else in an export after these calls. Programs that write to buffers or draw at random are not looked at.
+    """
+    subject: Any = found.subject
+    exported, calls = getattr(subject, "candidate", None), list[Given | None]()
+    if exported is None or found.verdict != "pass" or exported.specification.state or drawing(exported.specification):
+        return found
+    program = EagerProgram(snapshot(exported.module), exported.inputs, exported.outputs, exported.patches, False)
+    inputs, before = checked(subject.inputs, exported.inputs), _plain_attributes(program.module)
+    halved = {name: one / 2 if one.dtype.kind == "f" else one for name, one in inputs.items()}
+    for given in (inputs, halved, inputs):
+        calls.append(None)
+        with suppress(Exception):  # of a module that takes one call alone, or other numbers
+            calls[-1] = program.run({name: one.copy() for name, one in given.items()})
+        changed = [name for name, text in _plain_attributes(program.module).items() if before.get(name) != text]
+        if not changed or calls[0] is None:
+            return found
+    error = worst_output(calls[0], calls[2]) if calls[0] and calls[2] else None
+    if error is not None and error.verdict != "fail" and error.of_peak <= SHOWN:
+        return found
+    taps, later = reference_trace(exported, inputs).taps, tuple[Tap, ...]()
+    with suppress(Exception):  # in that state it may not be exported
+        later = program.trace(inputs).taps
+    differ = [one for one, other in zip(taps, later, strict=False) if repr(one) != repr(other)]
+    words = f"the module keeps state in plain attributes ({', '.join(changed)}), which an export does not contain"
+    text = f"in PyTorch, at a later call with the same inputs, {error or 'it stops'}"
+    cause = Mechanism("lost state", words, (f"{text}; make it a buffer, or an input and an output",))
+    named = [wrong_at(one, found.backend, (cause,), channels=text) for one in [*differ, *taps[-1:]][:1]]
+    culprits = tuple(replace(one, source=exported.specification.source_line(one.name)) for one in named)
+    return replace(found, verdict="fail", culprits=culprits, statement=f"{words[0].upper()}{words[1:]}: {text}.")
+
+
+def _plain_attributes(module: Any) -> dict[str, str]:
+    """Return what the attributes of a module and its parts hold, but for tensors and modules of theirs, in words."""
+    known, parts = {*vars(torch.nn.Module())}, module.named_modules()
+    named = ((f"{path}.{name}".lstrip("."), name, one) for path, part in parts for name, one in vars(part).items())
+    return {place: repr((one, getattr(one, "__dict__", None))) for place, name, one in named if name not in known}
+
+
 def _explained(culprit: Culprit, deviation: Deviation | None, found: Investigation) -> Culprit:
     """Return a culprit with the mechanisms that its deviation speaks for: overflow, and a buffer that starts at 0."""
     meaning, trace, tap = found.reference.meaning, found.candidate, culprit.tap
@@ -195,9 +245,9 @@ def _lost_start(subject: Subject, outputs: Any, limits: Limits) -> list[Culprit]
     meaning = subject.known.meaning
     buffers = meaning.program.graph_signature.buffers_to_mutate.values()
     held = {name: made for name, made in meaning.state.items() if name in buffers and made}
-    if not any(meaning.stored(name).any() for name in held):
-        return []
-    if worst_output(_zeroed(meaning, held).run(subject.known.inputs, double=True), outputs, limits).verdict != "pass":
+    zeroed = _zeroed(meaning, held).run(subject.known.inputs, double=True)
+    started = any(meaning.stored(name).any() for name in held)
+    if not started or worst_output(zeroed, outputs, limits).verdict != "pass":
         return []
     operators, backend = {one.name: one for one in meaning.operators}, subject.runtime.name
     causes = {name: _lost_start_of(name) for name in held}
@@ -211,8 +261,6 @@ def _lost_start_of(name: str) -> Mechanism:
 
 def _zeroed(meaning: Any, names: Collection[str]) -> Specification:
     """Return a program whose buffers of these names start at 0."""
-    import torch
-
     program = program_copy(meaning.program)
     for name in names:
         held = program.state_dict if name in program.state_dict else program.constants

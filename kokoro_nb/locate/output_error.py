@@ -14,9 +14,9 @@ import numpy as np
 
 from kokoro_nb.backends.signature import BFLOAT16, epsilon
 from kokoro_nb.findings import Verdict
-from kokoro_nb.locate.local_error import LocalError, parts
+from kokoro_nb.locate.local_error import LocalError, alike, parts
 from kokoro_nb.locate.rounding_bound import nudged
-from kokoro_nb.traces.statistics import compare, share_of_peak
+from kokoro_nb.traces.statistics import relative_difference, share_of_peak
 from kokoro_nb.traces.trace import Trace
 
 SCATTER = 8.0  # how far a largest error may lie above its forecast: 3 bits
@@ -114,11 +114,10 @@ def worst_output(right: Mapping[str, Any], given: Mapping[str, Any], limits: Lim
             form = f"shape {seen.shape} in place of {expected.shape}"
             found.append(OutputError(name, float("nan"), 1.0, limit.value, limit.basis, form))
             continue
-        known = np.isfinite(expected)
-        lost = int((known != np.isfinite(seen)).sum())
-        error = compare(expected[known], seen[known]).of_peak if known.any() and not lost else 0.0
+        lost = int((~alike(seen, expected)).sum())
+        error = float("nan") if lost else relative_difference(seen, expected)
         share = 1 - lost / expected.size if lost else 1.0
-        found.append(OutputError(name, float("nan") if lost else error, share, limit.value, limit.basis))
+        found.append(OutputError(name, error, share, limit.value, limit.basis))
     return sorted(found, key=_distance)[-1]
 
 
@@ -177,8 +176,8 @@ def output_error(
 
 def _near_pytorch(reference: Trace, single: Mapping[str, Any], runtime: float) -> Limits:
     """Return the limits beside PyTorch's own results, which may be far from float64: where a tie is rounded away."""
-    pairs = zip(reference.inputs.items(), nudged(reference.inputs.values(), runtime), strict=True)
-    moved = {name: np.asarray(other).astype(np.asarray(one).dtype) for (name, one), other in pairs}
+    inputs = {name: np.asarray(one) for name, one in reference.inputs.items()}
+    moved = {name: np.asarray(one).astype(inputs[name].dtype) for name, one in nudged(inputs, runtime).items()}
     forecast = SCATTER * float(np.max([worst_output(single, reference.meaning.run(moved)).of_peak, runtime / 2]))
     why = f"of PyTorch's own result, {SCATTER:.0f} times what a unit in the last place of the inputs does"
     return dict.fromkeys(single, _capped(forecast, why))

@@ -22,7 +22,7 @@ from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.output_error import OutputError, OutputLimit, worst_output
 from kokoro_nb.locate.rule_evidence import Evidence, call_of
 from kokoro_nb.locate.verdicts import wrong_operator
-from kokoro_nb.traces.trace import CONSTANT, INPUT, Tap, Trace
+from kokoro_nb.traces.trace import CONSTANT, INPUT, TRAINED_NORM, TRAINS, Tap, Trace
 
 SAME = 1e-6  # of the peak: float64 has 1e-16, and rewritings sum in other orders
 MOST, LOUD, FEW = 0.9, 1e-3, 3  # share of the elements, of the peak, and their least number, for a factor
@@ -142,6 +142,8 @@ def _structural(tap: Tap, twin: Tap, right: Trace, own: Trace) -> Iterator[Mecha
     if longer and tap.op == twin.op:
         valid = f"the valid part of the input of {tap.name} is right, and that of its result is not"
         yield Mechanism(PADDED, "the padding behind the valid part takes part in it", (valid, *longer), explained=1.0)
+    if tap.op.endswith(TRAINED_NORM) and tap.op != twin.op:
+        yield Mechanism("operator lowered as another", "batch norm in training mode", (f"it {TRAINS}",), explained=1.0)
     lost = sorted(set(right.inputs) - set(own.inputs))
     constants = [one for one in tap.operator.inputs if one.startswith(CONSTANT) and one not in twin.operator.inputs]
     if lost and constants:

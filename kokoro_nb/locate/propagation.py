@@ -7,7 +7,6 @@ top, as it was seen on the runtime. With the errors of all operators in it, it g
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,8 @@ from kokoro_nb.locate.local_error import LocalError, judged, parts, peak_of
 from kokoro_nb.locate.mechanism_rules import lowered_as_another
 from kokoro_nb.locate.output_error import Limits, OutputError, worst_output
 from kokoro_nb.locate.rule_evidence import evidence_of
-from kokoro_nb.locate.search import smallest
+from kokoro_nb.locate.search import loudest, smallest
+from kokoro_nb.traces.statistics import share_of_peak
 from kokoro_nb.traces.trace import Operator, Trace, with_readers, with_sources
 
 CLEARLY = 16.0  # times further off than PyTorch: one draw of rounding may be a small one
@@ -155,7 +155,6 @@ def _with_error(result: Any, error: Deviation) -> Any:
     return torch.view_as_complex(changed.contiguous()) if result.is_complex() else changed
 
 
-SHARES = (0.5, 1 / 8, 1 / 64)  # of the limit: what an operator, or a run of them, may do to the output and be left out
 FEW = 32  # operators: a set of more is not made smaller
 BUDGET = 160  # runs of the program: after them, what is left undivided is named whole
 SUMS, PERIODIC = ("cumsum", "cumprod"), ("sin", "cos", "tan", "remainder", "fmod")
@@ -164,9 +163,9 @@ SUMS, PERIODIC = ("cumsum", "cumprod"), ("sin", "cos", "tan", "remainder", "fmod
 def lossy_operators(propagation: ErrorPropagation) -> tuple[str, ...]:
     """Return a smallest set of operators without whose rounding the output is within its limit; empty if none is.
 
-    Runs of operators that together do little are left out, halved down to single ones; of what is left, delta
-    debugging makes a set of which none can be spared. Of each set the errors are carried to the output. Where that
-    takes more than `BUDGET` runs, the set is larger than it had to be.
+    Sets grow by what harms the output most; of the first that does, delta debugging makes one of which none can be
+    spared. Of each set the errors are carried to the output. Where that takes more than `BUDGET` runs, the set is
+    larger than it had to be.
 
     Parameters
     ----------
@@ -176,28 +175,17 @@ def lossy_operators(propagation: ErrorPropagation) -> tuple[str, ...]:
     whole = propagation.error(propagation.names)
     if whole.verdict != "fail" or not whole.limit > 0:
         return ()
-    some = (_harmful(propagation, propagation.names, share) for share in SHARES)
-    chosen = next((one for one in chain(some, [propagation.names]) if one and _good(propagation, one)), ())
-    if not chosen or len(chosen) > FEW or propagation.runs >= BUDGET:
-        return chosen
-    return smallest(chosen, lambda names: _good(propagation, names))
 
+    def good(names: Collection[str]) -> bool:
+        return propagation.error_without(names).verdict == "pass"
 
-def _good(propagation: ErrorPropagation, names: Sequence[str]) -> bool:
-    return propagation.error_without(names).verdict == "pass"
+    def level(names: Collection[str]) -> float:
+        error = propagation.error(names)
+        return -error.of_peak if error.finite == 1 else -np.inf
 
-
-def _harmful(propagation: ErrorPropagation, names: tuple[str, ...], share: float) -> tuple[str, ...]:
-    """Return the operators among `names` that alone put the output off by more than this share of its limit."""
-    if not names:
-        return ()
-    error = propagation.error(names)
-    if error.finite == 1 and error.of_peak <= share * error.limit:
-        return ()
-    if len(names) == 1 or propagation.runs >= BUDGET:
-        return names
-    middle = len(names) // 2
-    return _harmful(propagation, names[:middle], share) + _harmful(propagation, names[middle:], share)
+    some = next((one for one in loudest(propagation.names, level, BUDGET) if good(one)), [])
+    chosen = tuple(name for name in propagation.names if name in some)
+    return smallest(chosen, good) if 0 < len(chosen) <= FEW and propagation.runs < BUDGET else chosen
 
 
 def lossy_culprits(
@@ -218,7 +206,7 @@ def lossy_culprits(
         evidence, figures = [*lost[:1], *mechanism.evidence], dict[str, Any]()
         if len(found) < MEASURED:
             alone, figures = propagation.effect(name)
-            carried = f"{what} alone puts the output off by {alone.of_peak:.3g} of the peak; the limit is {limit:.3g}"
+            carried = f"{what} alone puts the output off by {share_of_peak(alone.of_peak)}; the limit is {limit:.3g}"
             if alone.finite < 1:
                 carried = f"it alone makes {100 * (1 - alone.finite):.3g} % of the output not finite"
             evidence.append(carried)
@@ -252,7 +240,7 @@ def _less_exact(propagation: ErrorPropagation, candidate: Trace, operator: Opera
     if theirs.verdict != "pass" or CLEARLY * theirs.of_peak > propagation.error((name,)).of_peak:  # which may be NaN
         return None
     words = f"{candidate.backend} computes {operator.kind} less exactly than PyTorch does in {operator.dtype}"
-    text = f"PyTorch's own, on the same values, puts the output off by {theirs.of_peak:.3g} of the peak"
+    text = f"PyTorch's own, on the same values, puts the output off by {share_of_peak(theirs.of_peak)}"
     return Mechanism("operator lowered as another", words, (text,))
 
 

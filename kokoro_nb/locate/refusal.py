@@ -2,7 +2,7 @@
 
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ from kokoro_nb.backends.base import Backend, Failure
 from kokoro_nb.backends.called_operators import calls
 from kokoro_nb.backends.exported import Exported
 from kokoro_nb.backends.failed_operator import blamed_operator
-from kokoro_nb.backends.ladder import loaded, outputs_of
+from kokoro_nb.backends.ladder import attempted, loaded, outputs_of
 from kokoro_nb.backends.segment import part, real_reads, result_nodes
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.culprit import Mechanism, unseen_at, with_known_defect
@@ -123,16 +123,16 @@ def _plans(subject: Subject, operator: Operator | None, failure: Failure) -> Ite
         yield "setting", f"target {named[1]}", statement, partial(subject.outputs, runtime=newer)
     if operator is None:
         yield from plans(subject)
-    changed, names, backend = subject, list[str](), subject.runtime.name
+    changed, names, trying = subject, list[str](), partial(attempted, subject.runtime, "run")
     while operator is not None and len(names) < MOST:
         every = [one.name for one in subject.candidate.specification.operators if one.kind == operator.kind]
         forms = forms_of(operator.kind)
-        written = ((form, _outcome(backend, in_other_form, changed.candidate, every, form)) for form in forms)
+        written: Any = ((form, trying(partial(in_other_form, changed.candidate, every, form))) for form in forms)
         form, candidate = next((each for each in written if isinstance(each[1], Exported)), (None, None))
         if form is None or candidate is None:
             break
         changed, names = replace(changed, candidate=candidate), [*names, form.name]
-        outputs = _outcome(backend, changed.outputs)
+        outputs = trying(changed.outputs)
         if not isinstance(outputs, Failure):
             statement = f"{operator.kind} is written in another form: {form.statement}."
             yield "other form", ", ".join(names), statement, partial(dict, outputs)
@@ -142,14 +142,6 @@ def _plans(subject: Subject, operator: Operator | None, failure: Failure) -> Ite
     if (runtime := with_setting(subject.runtime, core_operators=True)) is not None:
         statement = "The program is taken apart into PyTorch's core operators first (run_decompositions())."
         yield "setting", CORE, statement, partial(subject.outputs, runtime=runtime)
-
-
-def _outcome(backend: str, compute: Callable[..., Any], *arguments: Any) -> Any:
-    """Return the result of a function, or its error as a failure: a cure may fail in whatever way."""
-    try:
-        return compute(*arguments)
-    except Exception as error:
-        return Failure(backend, "run", type(error).__name__, str(error))
 
 
 def supplied(exported: Exported, runtime: Backend, names: Sequence[str]) -> tuple[Exported, Any]:

@@ -119,8 +119,7 @@ def tried(subject: Subject, plans: Iterable[Plan], before: OutputError | None = 
 def _error(subject: Subject, outputs: Mapping[str, np.ndarray], own: Callable[[], Any]) -> OutputError:
     converter = getattr(subject.runtime, "converter", subject.runtime)
     rounded = getattr(converter, "precision", "float32") != "float32"  # Core ML's own choice is float16
-    dtypes = [operator.dtype for operator in subject.candidate.specification.operators]
-    dtypes = ["float16"] if rounded else dtypes
+    dtypes = ["float16"] if rounded else [one.dtype for one in subject.candidate.specification.operators]
     after, _ = output_error(subject.known, outputs, dtypes, limit=subject.limit)
     if after.verdict == "fail" and after.of_peak <= LOST and subject.limit is None:
         after, _ = output_error(subject.known, outputs, dtypes, own())  # another order of sums may be further off
@@ -216,7 +215,7 @@ def plans(subject: Subject, culprits: tuple[Culprit, ...] = ()) -> Iterator[Plan
         The worst first. Where there are none, or the mechanism of one is unknown, every generic change is tried:
         float32, patches, and other forms of each kind of operator.
     """
-    taps = {one.name: one for one in culprits if one.tap is not None}
+    taps = {one.name: one for one in culprits}
     losses = [name for name, one in taps.items() if one.mechanism.name in LOSSES]
     if losses:
         over = any(one.mechanism.name == "overflow of the dtype" for one in culprits)
@@ -231,7 +230,7 @@ def plans(subject: Subject, culprits: tuple[Culprit, ...] = ()) -> Iterator[Plan
         runtime = Withholding(subject.runtime.name, withheld=wrong)
         statement = f"{listed(wrong)} is withheld from the delegate, and other kernels compute it."
         yield "setting", "withheld from the delegate", statement, partial(subject.outputs, runtime=runtime)
-    kinds = dict.fromkeys(one.tap.operator.kind for one in taps.values() if one not in lost and one.tap)
+    kinds = dict.fromkeys(one.tap.operator.kind for one in taps.values() if one not in lost)
     for kind in kinds:
         yield from _otherwise(subject, kind, taps)
     unknown = [name for name, one in taps.items() if one.mechanism.name in UNEXPLAINED]

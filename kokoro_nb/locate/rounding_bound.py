@@ -1,6 +1,6 @@
 """How far rounding may move one captured operator, those included that were computed along with it."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import cycle
@@ -123,15 +123,15 @@ def measured(right: np.ndarray, *others: np.ndarray) -> np.ndarray:
     return ROUNDINGS * by_channel(apart(right, *others))
 
 
-def nudged(values: Iterable[Any], unit: float) -> list[Any]:
+def nudged(values: Mapping[Any, Any], unit: float) -> dict[Any, Any]:
     """Return the floats among the values in float64, each moved at random by up to `unit` of itself."""
-    generator = np.random.default_rng(0)
-    return [
-        np.asarray(one).astype(np.float64) * (1 + unit * generator.uniform(-1, 1, np.shape(one)))
+    draw = np.random.default_rng(0).uniform
+    floats = {
+        key: np.asarray(one).astype(np.float64) * (1 + unit * draw(-1, 1, np.shape(one)))
+        for key, one in values.items()
         if isinstance(one, np.ndarray | np.generic) and is_float(one.dtype)
-        else one
-        for one in values
-    ]
+    }
+    return {**values, **floats}
 
 
 def kept_wide(

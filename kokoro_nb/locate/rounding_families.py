@@ -35,6 +35,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch.fx.node import map_aggregate
 
 from kokoro_nb.locate.forms import axes_of, with_last
 
@@ -85,11 +86,9 @@ class Call:
         """Run the operator with every float tensor among its arguments changed."""
 
         def changed(value: Any) -> Any:
-            if isinstance(value, torch.Tensor):
-                return change(value) if value.is_floating_point() else value
-            return [changed(one) for one in value] if isinstance(value, list | tuple) else value
+            return change(value) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
 
-        return self.compute(**{name: changed(value) for name, value in self.named.items()})
+        return self.compute(**map_aggregate(dict(self.named), changed))
 
     def of_sum(self, total: torch.Tensor, squares: torch.Tensor, count: float, along: float = ALONG) -> torch.Tensor:
         """Return the error of a sum of `count` terms, given it and the sum of its squared terms."""
@@ -164,11 +163,6 @@ def products(call: Call) -> torch.Tensor:
     return torch.where(alike, torch.maximum(found, call.unit * counts / 2 * call.right.abs()), found)
 
 
-def _each(value: Any) -> list[int]:
-    """Return what is given for each of up to three axes, or once for all."""
-    return (list(value) if isinstance(value, list | tuple) else [value]) * 3
-
-
 @family("sum")
 @family("mean", averaged=True)
 def sums(call: Call) -> torch.Tensor:
@@ -183,7 +177,7 @@ def pools(call: Call) -> torch.Tensor:
     """Bound a mean over a window."""
     count = call.first.numel() / max(call.right.numel(), 1)
     if call["kernel_size"]:
-        count = math.prod(_each(call["kernel_size"])[: call["axes"] or 1])
+        count = float(np.prod(np.broadcast_to(call["kernel_size"], call["axes"] or 1)))
     found = call.of_sum(call.right, call.again(torch.square) / count, count)
     # of long windows the certain bound of a sum: equal terms are added with errors of one sign
     return found if count <= FEW**2 else torch.maximum(found, call.unit * count * call.again(torch.abs))

@@ -6,11 +6,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from torch.fx.node import map_aggregate
 
 from kokoro_nb.backends.called_operators import arguments_by_name
 from kokoro_nb.locate.culprit import Mechanism, Name
 from kokoro_nb.locate.local_error import LocalError
-from kokoro_nb.torch_private import schema
 from kokoro_nb.traces.statistics import in_channels, wrong_channels
 from kokoro_nb.traces.trace import CONSTANT, Meaning, Trace
 
@@ -64,8 +64,7 @@ class Pattern:
         everywhere, where = self.count == self.size, in_channels(self.whole, self.partly, self.channels)
         text = "everywhere" if everywhere else where or f"{self.count} of {self.size} elements"
         if self.constant:
-            text += ", by the same amount along time"
-            text += "" if everywhere else ": a per-channel scalar"
+            text += ", by the same amount along time" + ("" if everywhere else ": a per-channel scalar")
         elif (self.begin, self.end) != (0, self.length):
             text += f", at positions {self.begin} to {self.end - 1} of {self.length} along the last axis"
         return text
@@ -153,8 +152,7 @@ def call_of(meaning: Meaning, name: str, inputs: Mapping[str, Any], captured: Ma
 
     def look(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
         found.clear()  # that of the operator itself comes last
-        if schema(target) is not None:
-            found.update({name: _array(one) for name, one in arguments_by_name(target, args, kwargs).items()})
+        found.update(map_aggregate(arguments_by_name(target, args, kwargs), _array))
         return result
 
     meaning.recompute(name, inputs, captured, substitute=look)
@@ -162,8 +160,6 @@ def call_of(meaning: Meaning, name: str, inputs: Mapping[str, Any], captured: Ma
 
 
 def _array(value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return [_array(one) for one in value]
     if not hasattr(value, "detach"):
         return value
     return (value.double() if value.is_floating_point() else value).numpy()

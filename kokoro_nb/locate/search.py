@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from heapq import heappop, heappush
-from itertools import count, pairwise
+from itertools import pairwise
+from math import inf
 from typing import TypeVar
 
 from kokoro_nb.errors import InputError
@@ -75,22 +76,25 @@ def smallest(
     return kept
 
 
-def loudest(items: Sequence[T], level: Callable[[Sequence[T]], float]) -> Iterator[list[T]]:
+def loudest(items: Sequence[T], level: Callable[[Sequence[T]], float], most: float = inf) -> Iterator[list[T]]:
     """Yield sets that grow by the item that harms most of those left, found by halving the worst group again and again.
 
     Parameters
     ----------
     level : callable
         How good it is still with the harm of this group alone: the lower, the sooner the group is halved.
+    most : float
+        How often that is asked: then the sets grow by the worst group, undivided.
     """
-    made = count()
-    queue, found = [(0.0, next(made), items)], list[T]()
+    made = 0
+    queue, found = [(0.0, made, items)], list[T]()
     yield found
     while queue:
         group = heappop(queue)[-1]
-        if len(group) > 1:
+        if len(group) > 1 and made < most:
             for part in (group[: len(group) // 2], group[len(group) // 2 :]):
-                heappush(queue, (level(part), next(made), part))
+                made += 1
+                heappush(queue, (level(part), made, part))
         else:
             found = [*found, *group]
             yield found

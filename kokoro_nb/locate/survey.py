@@ -139,5 +139,4 @@ def _measure(name: str, taken: Climb, single: Climb, double: Climb) -> SurveyRow
     found = {output: compare(right, taken.outputs[output]) for output, right in single.outputs.items()}
     furthest = [*found][int(np.argmax([one.of_peak for one in found.values()]))]  # a NaN is
     given, reference, exact = (each[furthest] for each in (taken.outputs, single.outputs, double.outputs))
-    known: dict[str, Any] = {"eager64": compare(exact, given), "floor": compare(exact, reference)}
-    return SurveyRow(name, climb=taken, eager32=found[furthest], eager_seconds=fast, **known)
+    return SurveyRow(name, None, taken, found[furthest], compare(exact, given), compare(exact, reference), fast)

@@ -1,16 +1,15 @@
 """Which operator went wrong first, and which others did so by themselves."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.findings import Verdict
 from kokoro_nb.locate.culprit import Culprit, Mechanism, wrong_at
 from kokoro_nb.locate.local_error import Judge, LocalError, parts, uncaptured
 from kokoro_nb.locate.mechanism_rules import mechanisms
-from kokoro_nb.locate.output_error import worst_output
+from kokoro_nb.locate.output_error import OutputLimit, worst_output
 from kokoro_nb.locate.rule_evidence import Evidence, evidence_of
 from kokoro_nb.traces.statistics import compare, describe
 from kokoro_nb.traces.trace import CONSTANT, INPUT, VIEWS, Operator, Tap, Trace
@@ -18,54 +17,51 @@ from kokoro_nb.traces.trace import CONSTANT, INPUT, VIEWS, Operator, Tap, Trace
 SHOWN = 1e-5  # of the peak of an output
 
 
-def first_nonfinite(reference: Trace, candidate: Trace) -> Culprit:
-    """Return the first operator whose result is not finite although all its inputs are.
+def first_nonfinite(reference: Trace, candidate: Trace) -> Culprit | None:
+    """Return the first operator whose result is not finite although all its inputs are; None if all are finite.
 
     Parameters
     ----------
     reference : Trace
-        Of the eager program: what is as little finite there is no fault of the backend, and it shows which of the
-        operators that were not captured compute nothing of their own.
+        Of the eager program: what is as little finite there is no fault of the backend.
     candidate : Trace
         Of any backend; statistics are enough.
 
     Returns
     -------
-    Culprit
-        Verdict ``unknown`` if every captured result is finite and some could not be captured, and if what is not finite
-        comes from operators that were not captured: those are its candidates.
+    Culprit or None
+        Verdict ``unknown`` if what is not finite comes from operators that were not captured: those are its candidates.
     """
     expected = {tap.name: tap.statistics.finite for tap in reference.taps}
     # the share of an empty tensor is NaN, which is not below any
-    sound = {tap.name: not tap.statistics.finite < expected.get(tap.name, 1) for tap in candidate.taps}
-    bad = [tap for tap in candidate.taps if not sound[tap.name]]
-    backend, reaches = candidate.backend, _output_shows(candidate, reference)
+    captured = {tap.name: not tap.statistics.finite < expected.get(tap.name, 1) for tap in candidate.taps}
+    bad = [tap for tap in candidate.taps if not captured[tap.name]]
     if not bad:
-        unseen = _uncovered(reference, candidate)
-        were = "was" if len(unseen) == 1 else "were"
-        reason = f"{len(unseen)} {were} not captured, from {unseen[0]} on" if unseen else ""
-        reason = "an output is not finite" if reaches else reason
-        verdict: Verdict = "unknown" if reason else "pass"
-        return Culprit("nonfinite", verdict, backend, reaches_output=reaches or None, reason=reason)
+        return None
     known = {operator.name: operator for operator in candidate.requested}
-    sources = (tap for tap in bad if all(_finite(candidate, one, sound, known) for one in tap.operator.inputs))
-    source = next(sources, None)
+    finite = {f"{INPUT}{name}": bool(np.isfinite(one).all()) for name, one in candidate.inputs.items()} | captured
+
+    def sound(operator: Operator) -> bool:
+        return all(finite.get(one, one.startswith(CONSTANT)) for one in operator.inputs)
+
+    for view in (one for one in candidate.requested if one.kind in VIEWS and one.name not in captured):
+        finite[view.name] = sound(view)
+    source = next((tap for tap in bad if sound(tap.operator)), None)
     tap = source or bad[0]
-    lost = () if source else uncaptured(tap.operator, sound, known)
-    found = Culprit("nonfinite", "fail", backend, tap, (tap.name, *lost), tap.statistics.pattern)
-    found = replace(found, upstream=tap.operator.inputs, reaches_output=reaches)
+    lost = () if source else uncaptured(tap.operator, captured, known)
+    found = Culprit("nonfinite", "fail", candidate.backend, tap, (tap.name, *lost), tap.statistics.pattern)
+    found = replace(found, upstream=tap.operator.inputs, reaches_output=_shown(reference, candidate, np.inf))
     unknown = "its inputs were not captured" if lost else "its inputs are not finite either"
     return found if source else replace(found, verdict="unknown", reason=unknown)
 
 
-def _output_shows(trace: Trace, reference: Trace) -> bool | None:
-    """Return whether an output is not finite where it should be; None if no output was captured."""
-    if not trace.outputs:
+def _shown(reference: Trace, candidate: Trace, limit: float) -> bool | None:
+    """Return whether an output differs by more of its peak, or is not finite where it should be; None without any."""
+    if not candidate.outputs:
         return None
-    right = reference.outputs.items()
-    sound = {name: np.isfinite(one) for name, one in right if one.shape == trace.outputs[name].shape}
-    wrong = (np.logical_and(~np.isfinite(given), sound.get(name, True)) for name, given in trace.outputs.items())
-    return any(one.any() for one in wrong)
+    finite = {name: np.zeros_like(one) for name, one in candidate.outputs.items()}
+    limits = dict.fromkeys(candidate.outputs, OutputLimit(limit, "what an output shows"))
+    return worst_output({**finite, **reference.outputs}, candidate.outputs, limits).verdict == "fail"
 
 
 def local_errors(reference: Trace, candidate: Trace) -> tuple[LocalError, ...]:
@@ -150,7 +146,7 @@ def _culprit(reference: Trace, candidate: Trace, judge: Judge, error: LocalError
     upstream = judge.upstream(error.operator.name)
     evidence = evidence_of(error, upstream, reference.meaning, candidate)
     found = wrong_operator(evidence, candidate.backend, candidate[error.operator.name])
-    inherited, reaches = _inherited(reference, error), _reaches(reference, candidate)
+    inherited, reaches = _inherited(reference, error), _shown(reference, candidate, SHOWN)
     return replace(found, candidates=names, upstream=upstream, inherited_error=inherited, reaches_output=reaches)
 
 
@@ -177,16 +173,8 @@ def _inherited(reference: Trace, error: LocalError) -> float | None:
     return compare(known, error.right).of_peak if known.shape == error.right.shape else float("nan")
 
 
-def _reaches(reference: Trace, candidate: Trace) -> bool:
-    """Return whether any output differs by more than 1e-5 of its peak, or is not finite where the reference is."""
-    if not reference.outputs:
-        return False
-    error = worst_output(reference.outputs, candidate.outputs)
-    return bool(error.form) or error.finite < 1 or not error.of_peak <= SHOWN
-
-
-def _uncovered(reference: Trace, candidate: Trace) -> tuple[str, ...]:
-    """Return the operators that compute something, were not captured and have no captured twin."""
+def uncovered(reference: Trace, candidate: Trace) -> tuple[str, ...]:
+    """Return the operators of `reference` that compute something, were not captured and have no captured twin."""
     captured = {tap.name for tap in candidate.taps}
     twins = {_work(tap.operator) for tap in candidate.taps}
     folded: set[str] = set()
@@ -202,14 +190,3 @@ def _uncovered(reference: Trace, candidate: Trace) -> tuple[str, ...]:
 def _work(operator: Operator) -> tuple[str, tuple[str, ...], tuple[int, ...]]:
     """Return operator, inputs and shape: of operators that share them a backend may compute one."""
     return operator.op, operator.inputs, operator.shape
-
-
-def _finite(trace: Trace, name: str, sound: Mapping[str, bool], known: Mapping[str, Operator]) -> bool:
-    """Return whether an input of an operator is known to be finite: of an uncaptured view, whether its source is."""
-    if name.startswith(INPUT):
-        return bool(np.isfinite(trace.inputs[name.removeprefix(INPUT)]).all())
-    if name.startswith(CONSTANT) or name in sound:
-        return sound.get(name, True)
-    if name not in known or known[name].kind not in VIEWS:
-        return False
-    return all(_finite(trace, one, sound, known) for one in known[name].inputs)

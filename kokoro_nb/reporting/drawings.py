@@ -136,9 +136,9 @@ def _diagnosis(found: Diagnosis) -> dict[str, Any]:
     if found.failure is not None:
         return row | found.failure.as_dict()
     first, worst = found.first, next(iter(found.ranked), None)
-    row["first wrong operator"] = first.tap.name if first is not None and first.tap is not None else "none"
-    if worst is not None and worst.tap is not None:
-        row |= {"largest effect": worst.tap.name, "line of the model": worst.source, "mechanism": worst.mechanism.name}
+    row["first wrong operator"] = "none" if first is None else first.name
+    if worst is not None:
+        row |= {"largest effect": worst.name, "line of the model": worst.source, "mechanism": worst.mechanism.name}
     more = found.investigation.as_dict() if found.investigation is not None else {}
     return row | more | {"result": found.statement}
 

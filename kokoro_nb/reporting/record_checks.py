@@ -8,7 +8,7 @@ import numpy as np
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Finding
-from kokoro_nb.locate.culprit import Culprit, known_failure
+from kokoro_nb.locate.culprit import Culprit, known_defect
 from kokoro_nb.locate.diagnosis import Diagnosis
 from kokoro_nb.locate.investigation import Investigation
 from kokoro_nb.locate.survey import SurveyRow
@@ -54,7 +54,7 @@ def _row(row: SurveyRow, log: CheckLog, subject: str, parity: float | None) -> N
 @record_checks.register(Failure)
 def _failure(failure: Failure, log: CheckLog, subject: str, parity: float | None) -> None:
     log.diagnosis(failure, subject)
-    known = known_failure(failure)
+    known = known_defect(failure)
     about = [str(failure), failure.operator and f"operator: {failure.operator}", failure.line and f"at {failure.line}"]
     about.append(f"known defect: {known['title']}" if known else "")
     log.outcome("runs", f"{subject} is exported and runs.", "; ".join(filter(None, about)), failure.backend)
@@ -85,7 +85,7 @@ def _diagnosis(found: Diagnosis, log: CheckLog, subject: str, parity: float | No
 
 def _culprits(found: Diagnosis, log: CheckLog) -> None:
     """Record the operator that is executed first and the one with the largest effect, which may be the same."""
-    named = {one.tap.name: one for one in (*found.culprits[:1], *found.ranked[:1]) if one.tap is not None}
+    named = {one.name: one for one in (*found.culprits[:1], *found.ranked[:1])}
     for one in named.values():
         inherited = "" if one.inherited_error is None else f"inherited error {number(one.inherited_error)} of peak"
         effect = "" if one.effect is None else f"{number(100 * one.effect)} % of the output's error"
@@ -108,7 +108,7 @@ def _investigation(found: Investigation, log: CheckLog, subject: str, parity: fl
     claim = "The same inputs give the same answer after poisoned and constant ones."
     log.claim("history", claim, not found.history.depends, found.history.statement, backend=name)
     bad = sum(tap.statistics.finite != 1 for tap in found.candidate.taps)
-    named = _named(found.nonfinite)
+    named = None if found.nonfinite is None else _named(found.nonfinite)
     log.check("finite", "Every captured operator is finite.", bad, 0, "==", "operators", name, named)
     wrong = _named(found.faults[0]) if found.faults else None
     worst = float(np.max([error.ratio for error in found.errors])) if found.errors else float("nan")
@@ -116,5 +116,5 @@ def _investigation(found: Investigation, log: CheckLog, subject: str, parity: fl
     log.check("local_error", claim, worst, 1, "<=", "of the rounding-error bound", name, wrong)
 
 
-def _named(culprit: Culprit) -> str | None:
-    return None if culprit.tap is None else f"{culprit.tap.name} ({culprit.tap.op})"
+def _named(culprit: Culprit) -> str:
+    return f"{culprit.name} ({culprit.tap.op})"

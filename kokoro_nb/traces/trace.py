@@ -20,6 +20,8 @@ squeeze t transpose unbind unflatten unsqueeze view
 VIEWS = frozenset(_VIEWS.split())
 
 
+TRAINED_NORM = "native_batch_norm_legit_functional.default[0]"
+TRAINS = "normalises by the statistics of the batch: exported in training mode"
 RANDOM = ("rand", "normal", "bernoulli", "multinomial", "uniform", "exponential")
 
 

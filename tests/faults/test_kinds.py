@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch.nn import functional
 
-from kokoro_nb.errors import InputError
 from kokoro_nb.faults import Fault, plant
 from tests.faults.other_kinds import KINDS, OTHERS
+from tests.refusals import refused
 
 CONV, SUB, VARIANCE = "conv:conv1d", "norm:sub", "norm:mean#2"
 
@@ -62,5 +62,4 @@ def test_a_fault_of_a_channel_leaves_the_others_alone(kind, exported, healthy, v
     [("dropped_bias", SUB), ("swapped_results", ":split#2"), ("nan_channel", ":split"), ("overflow", ":sin")],
 )
 def test_a_kind_is_refused_where_it_does_not_fit(kind, operator, exported):
-    with pytest.raises(InputError, match=f"There can be no {kind} at '{operator}'"):
-        plant(exported, Fault(kind, operator))
+    refused(f"There can be no {kind} at '{operator}'", plant, exported, Fault(kind, operator))

@@ -12,10 +12,10 @@ from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.segment import Cuts
-from kokoro_nb.errors import InputError
 from kokoro_nb.faults import Fault, plant
 from kokoro_nb.locate.bisection import bisect
 from tests.backends.small import Here, Of, present
+from tests.refusals import refused
 
 X = {"x": torch.randn(1, 4, 16, generator=torch.Generator().manual_seed(0))}
 EAGER = BACKENDS["eager"]
@@ -175,9 +175,7 @@ def test_non_finite_values_that_are_right_are_no_fault():
 
 
 def test_what_cannot_be_searched_is_refused(exported):
-    with pytest.raises(InputError, match="Input 'x' is missing"):
-        bisect(exported, {}, EAGER)
+    refused("Input 'x' is missing", bisect, exported, {}, EAGER)
     absent = replace(BACKENDS["executorch-coreml"])
     if absent.available() is None:
-        with pytest.raises(InputError, match="built without CoreMLBackend"):
-            bisect(exported, X, absent)
+        refused("built without CoreMLBackend", bisect, exported, X, absent)

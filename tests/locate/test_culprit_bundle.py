@@ -1,5 +1,6 @@
 import json
 import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -64,11 +65,8 @@ def test_no_file_in_it_needs_this_package(found):
 
 def test_what_cannot_be_bundled(found, tmp_path):
     culprit, broken, healthy, reference, _ = found
-    with pytest.raises(InputError, match="names no operator"):
-        write_finding_bundle(Culprit("divergence", "pass", "onnxruntime"), broken, healthy, reference, tmp_path / "a")
-    elsewhere = Culprit("divergence", "fail", "eager", culprit.tap)
     with pytest.raises(InputError, match="No script runs eager"):
-        write_finding_bundle(elsewhere, broken, healthy, reference, tmp_path / "b")
+        write_finding_bundle(replace(culprit, backend="eager"), broken, healthy, reference, tmp_path / "b")
     assert not list(tmp_path.iterdir())
 
 
@@ -79,7 +77,7 @@ def test_a_fault_that_is_not_finite_is_reproduced_both_ways(found, tmp_path):
     bundle = write_finding_bundle(culprit, broken, healthy, reference, tmp_path / "made")
     assert (run(bundle).status, run(bundle, "--mended").status) == (1, 0)
     report = (bundle / "REPORT.md").read_text()
-    assert "Seen in the whole model: not finite where it should be, 1 of 2 channels wholly" in report
+    assert "Seen in the whole model: local error not finite, " in report
     assert "None" not in report
     assert 0 < json.loads((bundle / "finding.json").read_text())["limit"] < 1e-4
 

@@ -12,7 +12,6 @@ from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.faults import Fault, plant
 from kokoro_nb.inspection import diagnose
-from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.investigation import reference_trace
 from kokoro_nb.locate.module_diagnosis import traced_diagnosis
 from tests.backends.small import Of, taking
@@ -116,10 +115,11 @@ def test_bad_input_is_one_sentence(arguments, sentence):
 @pytest.mark.parametrize(("limit", "verdict"), [(None, "pass"), (0.0, "unknown")])
 def test_what_was_not_captured_is_in_doubt_where_the_outputs_are(healthy, limit, verdict):
     found = diagnose(healthy, X, "eager", limit=limit)
-    unseen = Culprit("nonfinite", "unknown", "eager", reason="1 was not captured, from :sin on")
+    seen = found.investigation.candidate
+    seen = replace(seen, taps=tuple(tap for tap in seen.taps if tap.op != "aten.sin.default"))
     off = {name: value + np.float32(1e-7) for name, value in found.investigation.history.first.items()}
     history = replace(found.investigation.history, first=off)
-    judged = traced_diagnosis(found.subject, replace(found.investigation, nonfinite=unseen, history=history))
+    judged = traced_diagnosis(found.subject, replace(found.investigation, candidate=seen, history=history))
     assert (judged.verdict, judged.culprits) == (verdict, ())
     if verdict == "pass":
         assert judged.statement.endswith("; 1 was not captured, from :sin on, and the outputs are within their limit.")

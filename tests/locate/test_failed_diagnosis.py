@@ -16,12 +16,12 @@ from kokoro_nb.backends import BACKENDS
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.called_operators import calls
 from kokoro_nb.backends.exported import export_program
-from kokoro_nb.errors import InputError
 from kokoro_nb.inspection import diagnose
 from kokoro_nb.locate.investigation import Subject
 from kokoro_nb.locate.refusal import failed_diagnosis, refused_operator
 from kokoro_nb.patch_registry import needed_patches
 from tests.backends.small import Of, present
+from tests.refusals import refused
 
 
 class Noisy(nn.Module):
@@ -40,8 +40,7 @@ def _found(message):
 
 def test_the_operator_that_the_error_names_is_the_culprit(tmp_path):
     found = _found("'aten.randn.default' draws random numbers")
-    with pytest.raises(InputError, match="Nothing was exported that could be run"):
-        found.save_bundle(tmp_path / "bundle")
+    refused("Nothing was exported that could be run", found.save_bundle, tmp_path / "bundle")
     assert (found.verdict, found.exit_status, found.first.tap.name) == ("fail", 1, ":randn")
     assert found.first.mechanism.name == "baked-in random numbers"
     assert found.first.source.startswith("test_failed_diagnosis.py:")
@@ -131,8 +130,7 @@ def test_what_is_refused_is_located_cured_and_can_be_supplied(module, name, tmp_
     ],
 )
 def test_a_supply_that_does_not_apply_is_refused(name, words):
-    with pytest.raises(InputError, match=words):
-        diagnose(Peak(), INPUTS, "tvm-unfused", supply=(name,))
+    refused(words, diagnose, Peak(), INPUTS, "tvm-unfused", supply=(name,))
 
 
 def test_the_patches_that_a_runtime_needs_are_tried_where_nothing_is_exported(tmp_path):

@@ -84,8 +84,6 @@ def test_the_sentence_names_operator_backend_place_and_pattern(toy):
     assert lost.statement.startswith(
         "On tvm :add, or one of 2 of which it is the last that was captured, is the first operator that is wrong: "
     )
-    right = first_divergence(program.trace(), program.trace(backend="tvm"))
-    assert right.statement == "Every captured operator gives finite values on tvm."
 
 
 def test_plain_values(toy):
@@ -94,5 +92,3 @@ def test_plain_values(toy):
     assert json.loads(json.dumps(found)) == found
     assert (found["tap"], found["op"], found["module path"]) == (":sin", "aten.sin.default", "")
     assert found["mechanism"]["statement"] == "a turned sign"
-    nothing = Culprit("divergence", "pass", "eager").as_dict()
-    assert (nothing["tap"], nothing["op"], nothing["local error (of peak)"]) == (None, None, None)

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 import torch
 
-from kokoro_nb.errors import InputError
 from kokoro_nb.locate.local_error import THROUGH, Judge, _step_shares
 from kokoro_nb.traces.trace import Recorder
+from tests.refusals import refused
 
 EPS = float(np.finfo(np.float32).eps)
 
@@ -173,8 +173,7 @@ def test_empty_tensors_have_no_error(toy, step):
 
 def test_a_trace_of_another_program_is_refused(toy, step):
     other = toy({":cos": step("cos.default", np.cos, "input:x")})
-    with pytest.raises(InputError, match="no operator ':cos'; the traces are of different programs"):
-        Judge(toy(), other.trace())
+    refused("no operator ':cos'; the traces are of different programs", Judge, toy(), other.trace())
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])

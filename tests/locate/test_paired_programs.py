@@ -1,16 +1,15 @@
 """A rewritten program beside what it was rewritten from: where the two part, and where they come together again."""
 
 import numpy as np
-import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 from kokoro_nb.backends.exported import export_program
-from kokoro_nb.errors import InputError
 from kokoro_nb.inspection import diagnose
 from kokoro_nb.locate.paired_programs import parting
 from tests.backends.small import Of, taking
+from tests.refusals import refused
 
 X = {"x": torch.randn(1, 4, 24, generator=torch.Generator().manual_seed(0)) + 1}
 
@@ -58,8 +57,7 @@ def test_nan_of_a_rewriting_stays_nan():
 
 
 def test_other_outputs_are_bad_input():
-    with pytest.raises(InputError, match="give a reference with the same outputs"):
-        _parting(Of(lambda x: (x, x)))
+    refused("give a reference with the same outputs", _parting, Of(lambda x: (x, x)))
 
 
 def test_what_the_runtime_does_comes_after_where_the_programs_part(tmp_path):

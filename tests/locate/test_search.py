@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from kokoro_nb.errors import InputError
 from kokoro_nb.locate.search import smallest
+from tests.refusals import refused
 
 LETTERS = "abcdefghijk"
 
@@ -40,7 +40,5 @@ def test_none_can_be_left_out_of_it_whatever_good_is(seed):
 
 
 def test_refuses_what_is_not_good_to_begin_with():
-    with pytest.raises(InputError, match="All items together are not good"):
-        smallest(LETTERS, lambda chosen: len(chosen) == 3)
-    with pytest.raises(InputError, match="twice"):
-        smallest("aa", lambda _: True)
+    refused("All items together are not good", smallest, LETTERS, lambda chosen: len(chosen) == 3)
+    refused("twice", smallest, "aa", lambda _: True)

@@ -1,5 +1,7 @@
 """Modules of which an earlier diagnosis crashed, or said less than it knew."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import nn
@@ -132,10 +134,48 @@ def test_a_cache_that_is_not_kept_shows_at_the_next_position():
     assert "on a later call" in found.statement
 
 
-def test_a_file_with_a_dropout_in_training_mode_accuses_no_runtime(tmp_path):
-    module, x = nn.Sequential(nn.Conv1d(3, 4, 3), nn.Dropout(0.4), nn.Tanh()), torch.randn(2, 3, 9)
-    torch.export.save(torch.export.export(module.train(), (x,)), tmp_path / "net.pt2")
-    alone, beside = (nb.inspect(tmp_path / "net.pt2", against=one) for one in (None, (module, {"input": x})))
+class _Attending(nn.Module):
+    """Attends to the frames of past calls as well (`read`), or counts them only."""
+
+    def __init__(self, read):
+        super().__init__()
+        self.cache, self.read = SimpleNamespace(keys=[]), read
+
+    def forward(self, x):
+        self.cache.keys.append(x.tanh())
+        keys = torch.cat(self.cache.keys if self.read else self.cache.keys[-1:])
+        return (x @ keys.T).softmax(-1) @ keys
+
+
+@pytest.mark.parametrize(("read", "status"), [(False, 0), (True, 1)])
+def test_state_in_a_plain_attribute_is_named_where_a_later_call_reads_it(read, status):
+    module = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), _Attending(read)).train()
+    found = nb.diagnose(module, {"input": torch.randn(2, 4)}, "onnxruntime", remedies=True)
+    assert found.exit_status == status, found.statement
+    assert "Training mode was on in 1; the export was made in evaluation mode" in str(found)
+    if status:
+        assert (found.first.name, found.first.mechanism.name) == ("2:cat", "lost state")
+        assert found.statement.startswith("The module keeps state in plain attributes (2.cache), which")
+
+
+def test_a_tensor_that_is_no_buffer_and_written_to_is_a_failed_export_that_names_it():
+    module = Of(lambda x: module.total.add_(x) * 2)
+    module.total = torch.zeros(2, 4)
+    found = nb.diagnose(module, {"x": torch.randn(2, 4)}, "onnxruntime")
+    assert (found.verdict, "is mutated in the forward" in found.statement) == ("fail", True), found.statement
+
+
+@pytest.mark.parametrize(
+    ("layer", "words"), [(nn.BatchNorm1d(4), "by the statistics of the batch"), (nn.Dropout(0.4), "draws at random")]
+)
+def test_a_program_exported_in_training_mode_is_said_to_be(layer, words, tmp_path):
+    module, given = nn.Sequential(nn.Conv1d(3, 4, 3), layer, nn.Tanh()).train(), {"input": torch.randn(2, 3, 9)}
+    program = torch.export.export(module, tuple(given.values()))
+    torch.export.save(program, tmp_path / "net.pt2")
+    alone, beside = (nb.inspect(tmp_path / "net.pt2", against=one) for one in (None, (module, given)))
     assert alone.findings == ()
-    assert any("draws at random" in one for one in alone.notes)
-    assert "the file was exported in training mode" in beside.first.statement
+    assert any(words in one for one in alone.notes)
+    assert words in beside.first.statement
+    assert "exported in training mode" in beside.first.statement
+    if isinstance(layer, nn.BatchNorm1d):
+        assert words in str(nb.diagnose(program, given, "onnxruntime", (module, given)).first.mechanism)

@@ -26,7 +26,7 @@ def culprit(name="decoder.norm:instance_norm", effect=1.0):
     given = np.ones(3, np.float32)
     tap = Tap(Operator(name, "aten.instance_norm.default", "", ("x",), (3,), "float32"), describe(given), given)
     why = Mechanism("one-pass variance", "E[x²] - E[x]²", ("mean² / variance is 1e12",))
-    why = replace(why, defect="tvm_one_pass_variance", threads=("apache/tvm#1234",))
+    why = replace(why, defect="coremltools_int", threads=("apple/coremltools#2633",))
     return Culprit(
         *("nonfinite", "fail", "tvm", tap, (name,), "9 of 64 channels", math.nan, 4e-4),
         mechanisms=(why,),
@@ -50,7 +50,7 @@ def test_the_card_says_what_where_why_what_is_known_and_what_cures_it():
     for words in (
         *("all NaN", "Kokoro's decoder", "on tvm", "<code>decoder.norm</code>", "<code>instance_norm</code>"),
         *("istftnet.py:31", "9 of 64 channels", "100 % of the output", "one-pass variance", "mean² / variance is 1e12"),
-        *("https://github.com/apache/tvm/issues/1234", "two_pass_norm", "NaN → 0.0029 % of its peak"),
+        *("https://github.com/apple/coremltools/issues/2633", "two_pass_norm", "NaN → 0.0029 % of its peak"),
         *("Made wrong on purpose.", 'href="15_x.html"', 'href="../b"'),
     ):
         assert words in shown.html.replace("&#x27;", "'"), words

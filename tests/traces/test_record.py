@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from kokoro_nb.__main__ import _parser
-from kokoro_nb.errors import InputError
 from kokoro_nb.storage import write_json
 from kokoro_nb.traces import record as module
 from kokoro_nb.traces.record import FORMS, checked_record, headed, read_record, sketched, sketches_apart
+from tests.refusals import refused
 
 OPERATOR = {"name": ":exp", "op": "aten.exp.default", "verdict": "fail", "reason": "", "rms": 1.0, "finite": 1.0}
 OPERATOR |= {"error / rounding": float("inf"), "error (of peak)": None}
@@ -56,8 +56,7 @@ def test_each_verb_that_gives_json_has_a_form_that_is_written_down():
     ],
 )
 def test_what_is_planted_in_a_record_is_seen(changes, sentence):
-    with pytest.raises(InputError, match=sentence):
-        checked_record({**record(), **changes}, "diagnosis/1", "a.json")
+    refused(sentence, checked_record, {**record(), **changes}, "diagnosis/1", "a.json")
     checked_record(record(), "diagnosis/1", "a.json")
 
 
@@ -66,8 +65,7 @@ def test_what_is_planted_in_a_record_is_seen(changes, sentence):
 )
 def test_what_is_no_record_is_one_sentence(tmp_path, text, sentence):
     (tmp_path / "a.json").write_text(text)
-    with pytest.raises(InputError, match=sentence):
-        read_record(tmp_path / "a.json")
+    refused(sentence, read_record, tmp_path / "a.json")
 
 
 @pytest.mark.parametrize(
