@@ -264,9 +264,9 @@ class PairedPrograms(PairedValues):
     ) -> Iterator[InspectionFinding]:
         """Yield what parts where the two are written in other operators, between results that both have."""
         yield from self._turned(node, others)
-        for there, words in rearranged(self, node, others):
-            words = f"it gives what {there} there gives with {words}"
-            yield self._first(node, [("changed constant", words)], there)
+        for key, words in rearranged(self, node, others):
+            words = f"it gives what {key} there gives with {words}"
+            yield self._first(node, [("changed constant", words)], key)
         if other is None:
             if not node.reads:
                 yield self._first(node, [("changed constant", "it is made of constants alone")])
@@ -298,6 +298,8 @@ class PairedPrograms(PairedValues):
         yield from (self._first(one, [multiple]) for one in region for multiple in self._multiples(one))
         yield from self._other_number(node)
         behind = [one for one in self.reference.nodes if one.kind == node.kind and {*other.outputs} & {*one.reads}][:1]
+        if {one.size for _, one in other.held if one.size > 1} & {one.size for _, one in node.held}:
+            behind = []  # it is the other itself, with another weight
         for there in (other, *behind):
             for cause in self.explained_by_rules([node] if there.kind == node.kind else region, there):
                 words = f"its result is not that of {there} in the reference: {cause}"

@@ -82,7 +82,7 @@ class HalfPrecisionWatch:
     """
 
     def __init__(self, file: OnnxFile, inputs: Arrays) -> None:
-        self.file, self.change, self.dtype = file, _halved, np.dtype(np.float32)
+        self.file, self.change = file, _halved
         self.half: dict[str, Value] = {name: self.change(value) for name, value in inputs.items()}
         self.noise: dict[str, float] = {}
         self.found: list[HalfPrecisionNode] = []
@@ -91,14 +91,15 @@ class HalfPrecisionWatch:
         """Take in a node, what it gives on the runtime, the true values, and what `OnnxFile.evaluated` has on those."""
         narrow = [str(dtype) for dtype in dtypes_of(given)]
         if self.change is _halved and {"float16", "bfloat16"} & {*narrow}:
-            self.change, self.dtype = widened, np.dtype(np.float64)  # nothing before it was rounded
+            self.change = widened  # nothing before it was rounded
             self.half.update(true)
             self.noise.clear()
             self.found.clear()
         call, inputs, exact = wide
+        dtype = np.float32 if self.change is _halved else np.float64
         if all(self._is_unchanged(name, true) for name in node.reads):
             results = exact
-        elif (rounded := self.file.evaluated(node, self.half, self.change, self.dtype)) is not None:
+        elif (rounded := self.file.evaluated(node, self.half, self.change, dtype)) is not None:
             results = rounded[2]
         else:
             return

@@ -156,8 +156,8 @@ def apart(right: np.ndarray, *others: Any) -> np.ndarray:
 
     So is what has another shape: sizes are floats too, and moving them may change a shape.
     """
-    others = [blockwise(_difference, right, one) for one in map(np.asarray, others) if one.shape == right.shape]
-    return reduce(np.maximum, others) if others else np.zeros(right.shape)
+    found = [blockwise(_difference, right, one) for one in map(np.asarray, others) if one.shape == right.shape]
+    return reduce(np.maximum, found) if found else np.zeros(right.shape)
 
 
 @np.errstate(invalid="ignore")

@@ -206,7 +206,7 @@ def explained_throughout(statement: str, evidence: Evidence, instead: np.ndarray
     known = np.isfinite(given) & (np.isfinite(right) if alike else False)
     share = nearer(*(one[known] for one in (given, right, instead))) if alike else 0.0
     if given[known].any():  # beside a right value that is far larger, whatever is small is near to what was given
-        share = min(share, nearer(given[known], np.zeros(()), instead[known]))
+        share = float(np.minimum(share, nearer(given[known], np.zeros(()), instead[known])))
     if not alike or (error.wrong & ~known).any():  # of what is not finite as it should be, or not of its shape
         largest = float(np.max(np.abs(given - odd), where=np.isfinite(given), initial=0.0))
         share = float(np.allclose(given, instead, rtol=0, atol=NEAR * largest, equal_nan=True))
