@@ -221,6 +221,7 @@ class Specification:
     def numbers(self, name: str) -> dict[str, Any]:
         """Return the arguments of the operator `name` that are no tensors, by name; those left out are missing."""
         node = self._nodes.get(name) if self.named_by is None else None
+        node = node.args[0] if node is not None and is_element(node) else node
         if node is None or schema(node.target) is None:
             return {}
         given = dict(zip((one.name for one in schema(node.target).arguments), node.args, strict=False)) | node.kwargs

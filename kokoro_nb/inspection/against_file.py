@@ -303,7 +303,10 @@ class PairedPrograms(PairedValues):
         for there in (other, *behind):
             for cause in self.explained_by_rules([node] if there.kind == node.kind else region, there):
                 words = f"its result is not that of {there} in the reference: {cause}"
-                yield replace(self._first(node, [("operator lowered as another", words)]), mechanism=cause)
+                yield replace(self._first(node, [("operator lowered as another", words)], there.key), mechanism=cause)
+        set_otherwise = [one for one in differing(other, node) if one[0] == "operator lowered as another"]
+        if set_otherwise and other.kind == node.kind:
+            yield self._first(node, set_otherwise, other.key)
         for key, words in self._channel_factors(node):
             yield self._first(node, [("changed constant", words)], key, node)
         for after in behind if other.kind != node.kind else ():
@@ -318,7 +321,7 @@ class PairedPrograms(PairedValues):
         also = [*differing(other, node), *self.rewired(node, other)]
         words = "".join(f"; {words}" for _, words in also[:FEW])
         words = f"its result is not that of {other} in the reference{words}"
-        yield self._first(node, [(also[0][0] if also else "operator lowered as another", words)])
+        yield self._first(node, [(also[0][0] if also else "operator lowered as another", words)], other.key)
 
     def _lacking(self) -> list[Cause]:
         """Say which operator the file lacks, if an output shows it."""

@@ -163,11 +163,12 @@ def differing(other: ComparedNode, node: ComparedNode) -> Iterator[Cause]:
             yield "changed constant", f"the constant '{here}' is {values} ({count:,} of {value.size:,} values differ)"
     yield from (("changed constant", f"it has no constant like '{name}' there") for name in _lacking(other, node))
     theirs, ours = ({TERMS.get(name, name): one for name, one in of.attributes.items()} for of in (other, node))
-    shared = set(theirs) & set(ours) - {"momentum"}  # which ONNX counts from 1
+    shared = set(theirs) & {*ours, *node.defaults} - {"momentum"}  # which ONNX counts from 1
     for name in sorted(set(theirs) | set(ours) if same else shared):
         set_there, set_here = (of.get(name, one.defaults.get(name)) for of, one in ((theirs, other), (ours, node)))
         if _listed(set_there) != _listed(set_here):
-            said = " in place of ".join("not set" if one is None else str(one) for one in (set_here, set_there))
+            words = (f"{one:.6g}" if isinstance(one, float) else str(one) for one in (set_here, set_there))
+            said = " in place of ".join(words).replace("None", "not set")
             yield "operator lowered as another", f"the attribute {name} is {said}"
 
 

@@ -22,7 +22,9 @@ from kokoro_nb.traces.trace import CONSTANT, TRAINED_NORM, Meaning, Operator
 Observe = Callable[[str, Value], object]
 ROUNDING = ("QuantizeLinear", "DynamicQuantizeLinear")
 PLAIN = (bool, int, float, str, list, tuple)
+SAME_AS = {"clamp": "clip", "concat": "cat", "nativebatchnormlegitnotraining": "batchnormalization"}
 IMPLIED = {"cumsum": {"exclusive": 0, "reverse": 0}, **{key: {"select_last_index": 0} for key in ("argmax", "argmin")}}
+IMPLIED |= {"gru": {"linear_before_reset": 1}, "topk": {"largest": 1}}
 """What operators of PyTorch always do, as the attributes that other formats have for it."""
 SHORT = 8  # elements of a constant inside of a loop that are written out
 
@@ -76,7 +78,7 @@ class ComparedNode(NodeIdentity):
         """
         parts = self.operator.lower().replace("::", ".").split(".")
         name = re.sub("_|^reduce|[123]d$", "", parts[1] if parts[0] == "aten" else parts[-1])
-        return {"clamp": "clip", "concat": "cat"}.get(name, name)
+        return SAME_AS.get(name, name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,7 +222,9 @@ def of_exported(exported: Exported, label: str, keys: Mapping[str, str] | None =
     for index, one in enumerate(operators):
         reads = tuple(name.removeprefix("input:") for name in one.inputs if not name.startswith(CONSTANT))
         key, constants = (keys or {}).get(one.name, one.name), _constants(exported, one)
-        numbers = specification.numbers(one.name) | IMPLIED.get(one.kind, {})
+        numbers = IMPLIED.get(one.kind, {}) | specification.numbers(one.name)
+        if "bidirectional" in numbers:
+            numbers["direction"] = "bidirectional" if numbers["bidirectional"] else "forward"
         source = specification.source_line(one.name)
         nodes.append(ComparedNode(index, key, one.op, reads, (one.name,), constants, numbers, source))
     names, states = (spec.name for spec in exported.inputs), filter(None, specification.state.values())
