@@ -147,7 +147,7 @@ class PairedPrograms(PairedValues):
             if apart > OTHER or (apart > SAME and not self.is_rounded(changed)):
                 proof = f"Its counterpart there, with the same constants but this one, is {_named(right)}."
                 yield replace(self._first(changed, list(differing(right, changed)), right.key), proof=(proof,))
-        for changed, right, words in compared_constants.misquantised_weights(self.reference, self.candidate):
+        for (changed, right), words in compared_constants.misquantised_weights(self.reference, self.candidate):
             yield self._first(changed, [("changed constant", words)], right.key, changed)
 
     def unseen(self, outputs: Mapping[str, Value]) -> InspectionFinding | None:
@@ -264,9 +264,9 @@ class PairedPrograms(PairedValues):
     ) -> Iterator[InspectionFinding]:
         """Yield what parts where the two are written in other operators, between results that both have."""
         yield from self._turned(node, others)
-        for key, words in rearranged(self, node, others):
-            words = f"it gives what {key} there gives with {words}"
-            yield self._first(node, [("changed constant", words)], key)
+        for giver, words in rearranged(self, node, others):
+            words = f"it gives what {giver} there gives with {words}"
+            yield self._first(node, [("changed constant", words)], giver)
         if other is None:
             if not node.reads:
                 yield self._first(node, [("changed constant", "it is made of constants alone")])

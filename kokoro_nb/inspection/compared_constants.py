@@ -84,9 +84,7 @@ def changed_parameters(reference: ComparedProgram, candidate: ComparedProgram) -
             yield node, others[0]
 
 
-def misquantised_weights(
-    reference: ComparedProgram, candidate: ComparedProgram
-) -> Iterator[tuple[ComparedNode, ComparedNode, str]]:
+def misquantised_weights(reference: ComparedProgram, candidate: ComparedProgram) -> Iterator[tuple[Counterparts, str]]:
     """Yield the nodes that make floats of constants of 8 bits, and not those of the reference; with its node, and how.
 
     Rounding puts an element off by half a step at most; half of the elements tell it from the few that are cut off.
@@ -106,7 +104,7 @@ def misquantised_weights(
             off = float(np.median(np.abs(value - right) / steps)) if near else 0.0
             if off > STEPS:
                 words = f"half of its values are {number(off)} steps or more off '{name}' (rounding: half a step)"
-                yield node, other, words
+                yield (node, other), words
 
 
 def _rows(array: np.ndarray) -> np.ndarray:

@@ -38,7 +38,7 @@ def rearranged(paired: PairedValues, node: ComparedNode, others: Sequence[Compar
         held |= {one: known[one] for one in fixed}
         floats = {key: torch.tensor(one).double() for key, one in held.items() if one.dtype.kind == "f" and one.ndim}
         for words, instead in islice(_rearrangements(floats), LARGEST // paired.known[name].size):
-            with suppress(IndexError, RuntimeError):  # the operator takes no such shape, or no such indices
+            with suppress(IndexError, RuntimeError, TypeError, ValueError):  # the operator takes no such tensors
                 value = np.asarray(meaning.recompute(name, given, known, substitute=_called_with(floats, instead)))
                 if any(one.size == value.size and is_permuted(one, value, paired.alike) for one in own):
                     yield name, words

@@ -43,6 +43,11 @@ def delayed(x, *_):
     return summed(x).square()
 
 
+def recurrent(x, weight, *_):
+    zeros = x.new_zeros(1, 1, 2)
+    return torch.lstm(x, (zeros, zeros), (weight, weight[:, :2]), False, 1, 0.0, False, False, True)[0]
+
+
 def raised(x, *_):
     return (1 + x.sigmoid()) * x
 
@@ -72,12 +77,14 @@ APART = (("Reshape", "x apart", "h"), ("Transpose", "h", "t"), ("Tanh", "t", "u"
 SPLIT = (("Split", "x", "a b"), ("Neg", "b", "n"))
 LAST, JOINED = (("Mul", "c first", "m"), ("MatMul", "m w", "y")), ("MatMul", "j w", "y")
 SQUARE, LOG, RELU, LOGGED = ("Mul", "x x", "q"), ("Log", "a", "y"), ("Relu", "x", "r"), ("Log", "c", "y")
-DILATED = {"dilations": [2], "pads": [2, 2]}
+DILATED, NARROW = {"dilations": [2], "pads": [2, 2]}, {"dilations": [1], "pads": [1, 1]}
 HALVES = ("Split", "x", "a b", {"axis": 1, "num_outputs": 2})
 GATES = HALVES, ("Sigmoid", "b", "g"), ("Mul", "a g", "m")
 MASK = ("Where", "mask t low", "m"), ("Softmax", "m", "y")
 EXCLUSIVE = "CumSum", "x axis", "c", {"exclusive": 1}
 SUMS, RAISES = ("CumSum", "x axis", "c"), ("Sigmoid", "x", "g")
+LESS, END, SQUARED = ("Sub", "c x", "s"), ("Tanh", "s", "y"), (("Tanh", "s", "t"), ("Mul", "t t", "y"))
+LONG, LAID = ("Transpose", "x", "t", {"perm": [1, 0, 2]}), ("Reshape", "l pairs", "y")
 TWICE = ("Mul", "x three", "t"), ("MatMul", "t w", "a"), ("Div", "a three", "b"), ("MatMul", "x w", "c")
 TIED = *TWICE, ("Concat", "b c", "s")  # equals up to the last bit of float64
 RIGHT = {
@@ -87,7 +94,8 @@ RIGHT = {
     dilated: (("Conv", "x k bias", "y", DILATED),),
     floored: (SQUARE, ("Add", "q tiny", "a"), LOG),
     clamped: (RELU, ("Clip", "r lowest", "c"), LOGGED),
-    summed: (SUMS, ("Sub", "c x", "s"), ("Tanh", "s", "y")),
+    summed: (SUMS, LESS, END),
+    recurrent: (LONG, ("LSTM", "t gates states", "l", {"hidden_size": 2}), LAID),
     delayed: (EXCLUSIVE, ("Tanh", "c", "t"), ("Mul", "t t", "y")),
     raised: (RAISES, ("Add", "g one", "p"), ("Mul", "p x", "y")),
     masked: (("Tanh", "x", "t"), *MASK),
@@ -100,12 +108,7 @@ WRONG = {
     "heads": (heads, (*APART[:3], ("Reshape", "u joined", "j"), JOINED), "Reshape j", "in another order"),
     "turned": (turned, (*SPLIT, ("Concat", "b a", "c"), *LAST), "Concat c", "in another order"),
     "shifted": (shifted, (("Pad", "x right", "p"), ("MatMul", "p w", "y")), "Pad p", "in another order"),
-    "dilated": (
-        dilated,
-        (("Conv", "x k bias", "y", {"dilations": [1], "pads": [1, 1]}),),
-        "Conv y",
-        "dilation is [1] in place of [2]",
-    ),
+    "dilated": (dilated, (("Conv", "x k bias", "y", NARROW),), "Conv y", "dilation is [1] in place of [2]"),
     "bias": (dilated, (("Conv", "x k", "y", DILATED),), "Conv y", "a bias dropped, doubled or wrong"),
     "negated": (dilated, (("Conv", "x minus bias", "y", DILATED),), "Conv y", "negated"),
     "blocks": (dilated, (("Conv", "x rolled bias", "y", DILATED),), "Conv y", "blocks of axis 0 in the order 2, 0, 1"),
@@ -114,20 +117,16 @@ WRONG = {
     "floored": (floored, (SQUARE, ("Add", "q small", "a"), LOG), "Add a", "0.01 in place of 1e-6"),
     "clamped": (clamped, (RELU, ("Clip", "r rounded", "c"), LOGGED), "Clip c", "6e-8 in place of 1e-8"),
     "summed": (summed, (SUMS, ("Tanh", "c", "y")), "Tanh y", "the file has no :sub"),
-    "exclusive": (
-        delayed,
-        (EXCLUSIVE, ("Sub", "c x", "s"), ("Tanh", "s", "t"), ("Mul", "t t", "y")),
-        "CumSum c",
-        "the attribute exclusive is 1 in place of 0",
+    "exclusive": (delayed, (EXCLUSIVE, LESS, *SQUARED), "CumSum c", "the attribute exclusive is 1 in place of 0"),
+    "recurrent": (
+        recurrent,
+        (LONG, ("LSTM", "t w3 states", "l", {"hidden_size": 2}), LAID),
+        "LSTM l",
+        "it gives what :lstm there gives with tensors.0 as 4 blocks of axis 0 in the order 0, 2, 3, 1",
     ),
     "ended": (summed, (SUMS, ("Sub", "c x", "y")), "Sub y", "the file ends here, and has no :tanh"),
     "raised": (raised, (RAISES, ("Add", "g nothing", "p"), ("Mul", "p x", "y")), "Add p", "0 in place of 1"),
-    "axis": (
-        summed,
-        (("CumSum", "x last", "c"), ("Sub", "c x", "s"), ("Tanh", "s", "y")),
-        "CumSum c",
-        "cumsum computed as one whose dim is 2, not 1",
-    ),
+    "dim": (summed, (("CumSum", "x last", "c"), LESS, END), "CumSum c", "cumsum computed as one whose dim is 2, not 1"),
     "inserted": (
         raised,
         (RAISES, ("Sqrt", "g", "r"), ("Add", "r one", "p"), ("Mul", "p x", "y")),
@@ -165,6 +164,8 @@ def test_what_a_file_does_otherwise_than_its_module_is_named_with_the_reason(wri
     constants = {"w": weight, "first": weight[0], "k": kernel, "bias": weight[0, :6], **SHAPES}
     constants |= {"right": np.roll(SHAPES["left"], 3), "axis": np.array(1), "minus": -kernel}
     constants |= {"rolled": np.roll(kernel, 2, 0), "columns": weight.T, "halves": np.roll(weight, 4, 0)}
+    gates = weight.reshape(4, 2, 8)[[0, 3, 1, 2]].reshape(1, 8, 8)  # ONNX has them in another order
+    constants |= {"gates": gates, "states": gates[..., :2], "w3": weight[None], "pairs": np.array([1, 6, 2])}
     numbers = {"three": 3, "tiny": 1e-6, "small": 1e-2, "one": 1, "nothing": 0, "lowest": 1e-8, "rounded": 6e-8}
     constants |= {name: np.float32(one) for name, one in numbers.items()}
     for scale, offset, eps in (("folded", "shift", 1e-5), ("other", "moved", 1e-1)):
