@@ -71,7 +71,8 @@ def _rearrangements(own: Tensors) -> Iterator[tuple[str, Tensors]]:
             yield f"{name} and {other} exchanged", {name: own[other], other: own[name]}
     for axis, count in product((0, -1), BLOCKS):
         parts = {name: one.chunk(count, axis) for name, one in own.items() if one.shape[axis] % count == 0}
-        for names in [[name] for name in parts] + [[*parts]] * (len(parts) > 1):
+        groups = [*((name,) for name in parts), (*parts,), tuple(name for name in parts if own[name].ndim > 1)]
+        for names in filter(None, dict.fromkeys(groups)):
             for order in islice(permutations(range(count)), 1, None):
                 words = f"{listed(names)} as {count} blocks of axis {axis} in the order {', '.join(map(str, order))}"
                 yield words, {name: torch.cat([parts[name][k] for k in order], axis) for name in names}
