@@ -8,7 +8,7 @@ from typing import Any
 from kokoro_nb.torch_private import schema
 
 OWN = ("aten", "prim")  # namespaces that libtorch brings along, without a line of Python
-CHOOSING = ("aten.argmax.", "aten.argmin.", "aten.max.dim", "aten.min.dim", "aten.topk.", "aten.sort.")
+CHOOSING = ("aten.argmax.", "aten.argmin.", "aten.argsort.", "aten.max.dim", "aten.min.dim", "aten.topk.", "aten.sort.")
 
 
 def calls(program: Any) -> Iterator[tuple[str, Any]]:

@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.backends.segment import output_of, result_nodes, with_outputs
-from kokoro_nb.backends.specification import Specification
+from kokoro_nb.backends.specification import Specification, picks
 from tests.backends.small import Layers, Of, taking
 
 
@@ -216,3 +216,8 @@ def test_of_a_write_to_a_part_each_operator_is_found_again_in_a_copy_of_the_grap
     names = list(result_nodes(exported))
     assert {":mul", ":slice_scatter"} <= set(names)
     assert list(output_of(with_outputs(exported, names))) == names
+
+
+def test_what_differs_in_the_last_bits_of_float64_is_ordered_as_it_comes():
+    ordered = picks(torch.ops.aten.argsort.default, "float32")
+    assert ordered(torch.tensor([1 + 2.0**-40, 1], dtype=torch.float64)).tolist() == [0, 1]

@@ -268,7 +268,6 @@ class PteFile(PteInstructions, CapturedProgram):
             constants = [None if array is None else (name, array) for name, array in arrays]
             constants += [each for one in (*values, given) for each in _scale(one)]
             attributes = {name: one for name, one in vars(node.fields).items() if not name.endswith("_id")}
-            attributes |= {} if node.limits is None else {"limits": list(node.limits)}
             reads = tuple(names[one.number] for one in values if held[one.number] is None)
             about = f"{caller}/{node.index}", node.kind, reads, (names[node.output],), tuple(constants), attributes
             yield ComparedNode(index, *about, rounds=given.scale is not None)

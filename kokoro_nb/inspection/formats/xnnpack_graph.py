@@ -99,8 +99,8 @@ KINDS: dict[str, Compute] = {
     "XNNStaticSlice": _slice,
     "XNNStaticConstantPad": _padded,
     **dict.fromkeys(CONCATENATIONS, lambda table, given: torch.cat(given, table.axis)),
-    # to another type, or to limits that any node has
-    **dict.fromkeys(("XNNConvert", "XNNCopy", "XNNClamp"), lambda table, given: given[0]),
+    "XNNClamp": lambda table, given: given[0].clamp(*table.limits),
+    **dict.fromkeys(("XNNConvert", "XNNCopy"), lambda table, given: given[0]),  # to another type
     "XNNLeakyReLU": lambda table, given: F.leaky_relu(given[0], table.negative_slope),
     "XNNELU": lambda table, given: F.elu(given[0], table.alpha),
     "XNNPReLU": lambda table, given: torch.where(given[0] > 0, given[0], given[0] * given[1]),
@@ -180,7 +180,6 @@ class XnnNode:
     fields: SimpleNamespace
     reads: tuple[int, ...]
     output: int
-    limits: tuple[float, float] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,8 +272,6 @@ class XnnDelegate:
         known = {key: self.values[key].real(one.to(dtype)) for key, one in given.items()}
         for node in self.nodes:
             result = KINDS[node.kind](node.fields, [known.get(one) for one in node.reads])
-            if node.limits is not None:
-                result = result.clamp(*node.limits)
             known[node.output] = self.values[node.output].rounded(result, None if node.kind in MOVING else move)
             observe(node.output, known[node.output])
         return tuple(one.stored(known[one.number]).reshape(self.sizes[one.external]) for one in self.outputs)
@@ -320,14 +317,14 @@ def _nodes(index: int, each: Any, values: dict[int, XnnValue]) -> Iterator[XnnNo
     fields = {name: one.tolist() if isinstance(one, np.ndarray) else one for name, one in held.items()}
     reads = [one for name, one in fields.items() if name.endswith("_id") and name != "output_id"]
     count = int(kind[-1]) if kind in CONCATENATIONS else None
-    limits = each.outputMinMax and (each.outputMinMax.outputMin, each.outputMinMax.outputMax)
-    node = XnnNode(index, kind, SimpleNamespace(**fields), tuple(reads[:count]), fields["output_id"], limits)
-    if limits is not None and kind != "XNNClamp":
-        between = replace(values[node.output], number=NONE - 1 - index, external=NONE, scale=None)
+    output, ends = fields["output_id"], each.outputMinMax
+    if ends is not None and kind != "XNNClamp":
+        between = replace(values[output], number=NONE - 1 - index, external=NONE, scale=None)
         values[between.number] = between
-        yield replace(node, output=between.number, limits=None)
-        node = XnnNode(index, "XNNClamp", SimpleNamespace(), (between.number,), node.output, limits)
-    yield node
+        yield XnnNode(index, kind, SimpleNamespace(**fields), tuple(reads[:count]), between.number)
+        kind, fields, reads = "XNNClamp", {}, [between.number]
+    fields |= {} if ends is None else {"limits": [ends.outputMin, ends.outputMax]}
+    yield XnnNode(index, kind, SimpleNamespace(**fields), tuple(reads[:count]), output)
 
 
 def _value(outer: Any, held: Callable[[int, str], np.ndarray]) -> XnnValue:
