@@ -15,7 +15,7 @@ from kokoro_nb.backends.failed_operator import raised_at
 from kokoro_nb.backends.specification import Specification
 from kokoro_nb.patch_registry import active_patches
 from kokoro_nb.storage import digest
-from kokoro_nb.torch_private import writes
+from kokoro_nb.torch_private import schema, writes
 
 
 def snapshot(module: Any, double: bool = False) -> Any:
@@ -170,7 +170,8 @@ def export_program(
             shapes = None if dynamic_shapes is None else {name: dynamic_shapes.get(name) for name in arrays}
             program = torch.export.export(twin, args, kwargs, dynamic_shapes=shapes)
         with on_rung("exported"), quietly():  # where a tensor that is no buffer is written to, it stops here
-            functional = program.run_decompositions({}) if program.constants else None
+            writing = [node for node in program.graph.nodes if getattr(schema(node.target), "is_mutable", False)]
+            functional = program.run_decompositions({}) if program.constants and writing else None
     except RungError as error:
         return replace(error.failure("torch.export"), source=raised_at(error.__cause__))
     outputs = signature.named_outputs(_outputs(program), getattr(module, "output_names", None))
