@@ -184,15 +184,19 @@ def foreseen(nodes: tuple[HalfPrecisionNode, ...]) -> tuple[str, ...]:
         if several
     ]
     most = most_noise((one, one.noise, one.before) for one in nodes if np.isfinite(one.noise))
-    return (*found, f"In float16 most noise would enter at {most}.") if most else tuple(found)
+    return (*found, *(f"In float16 most noise would enter at {words}." for words, _, _ in most))
 
 
-def most_noise(rows: Iterable[tuple[Any, float, float]]) -> str:
-    """Return in words at which node noise grows most, given that of its result and its input; nothing below 1 %."""
+def most_noise(rows: Iterable[tuple[Any, float, float]]) -> list[tuple[str, Any, float]]:
+    """Return where noise grows most, in words, as the node, and the noise of its input; nothing below 1 %.
+
+    Each row has a node, and the noise of its result and of its input.
+    """
     grown = [(noise - before, noise, before, node) for node, noise, before in rows if noise - before > 0.01]
-    for _, noise, before, node in sorted(grown, key=lambda row: -row[0])[:1]:
-        return f"{node}: {noise:.2%} of its result, after {before:.2%} of its input"
-    return ""
+    return [
+        (f"{node}: {noise:.2%} of its result, after {before:.2%} of its input", node, before)
+        for _, noise, before, node in sorted(grown, key=lambda row: -row[0])[:1]
+    ]
 
 
 def in_danger(nodes: tuple[HalfPrecisionNode, ...], n: int) -> tuple[HalfPrecisionNode, ...]:

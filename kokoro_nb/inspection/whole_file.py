@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -237,28 +237,39 @@ def imprecise(nodes: Sequence[Any], judgements: Sequence[NodeJudgement], outputs
         Of the file; none where a node is named already.
     """
     loud = [one for one in outputs if one.snr is not None and one.snr < AUDIBLE]
-    why = f"though every node that was judged is right for its type{amplifier(nodes, judgements) if loud else ''}"
+    noise, rounding = amplifier(nodes, judgements) if loud else ("", None)
+    why = f"though every node that was judged is right for its type{noise}"
     words = f"dB above its own rounding error (limit {AUDIBLE:g} dB), {why}"
     said = tuple(f"The output '{one.name}' is {number(one.snr)} {words}." for one in loud)
     if not has_halves(judgements):
         return (), said
-    return tuple(InspectionFinding("precision", "precision", one) for one in said), ()
+    place = InspectionFinding if rounding is None else partial(InspectionFinding.at, rounding)
+    return tuple(place("precision", "precision", one) for one in said), ()
 
 
-def amplifier(nodes: Sequence[Any], judgements: Sequence[NodeJudgement]) -> str:
+def amplifier(nodes: Sequence[Any], judgements: Sequence[NodeJudgement]) -> tuple[str, Any]:
     """Return in words at which node most noise enters; nothing if none adds a hundredth of its result.
 
-    Each node has ``key``, ``operator``, ``reads`` and ``outputs``: an `OnnxNode` or a `ComparedNode`.
+    With it the nearest node before it that rounds to 16 bits, if that explains the noise of its input. Each node has
+    ``key``, ``operator``, ``reads`` and ``outputs``: an `OnnxNode` or a `ComparedNode`.
     """
     noises: dict[str, float] = {}
-    rows = []
+    rows, narrow = [], dict[str, Any]()
     for node, judgement in zip(nodes, judgements, strict=False):
         if judgement.noise is not None and np.isfinite(judgement.noise):
             before = float(np.max([noises.get(name, 0.0) for name in node.reads], initial=0.0))
             rows.append((node, judgement.noise, before))
             noises |= dict.fromkeys(node.outputs, judgement.noise)
-    most = most_noise(rows)
-    return f"; most noise enters at {most}" if most else ""
+            narrow |= dict.fromkeys(node.outputs if has_halves([judgement]) else (), node)
+    made = {name: node for node in nodes for name in node.outputs}
+    for words, node, before in most_noise(rows):
+        pending = [] if node in narrow.values() else list(node.reads)
+        for name in pending:  # which grows meanwhile
+            if name in narrow and noises[name] >= before / 2:
+                return f"; most noise enters at {words}; {narrow[name]} rounds to 16 bits before it", narrow[name]
+            pending += [one for one in getattr(made.get(name), "reads", ()) if one not in pending]
+        return f"; most noise enters at {words}", None
+    return "", None
 
 
 def half_precision_findings(seen: FileRun) -> Iterator[InspectionFinding]:
