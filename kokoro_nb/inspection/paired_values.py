@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import Self
+from typing import TypeVar
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from kokoro_nb.locate.local_error import wrong_beyond
 from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.rule_evidence import Evidence, call_of
 
+_Paired = TypeVar("_Paired", bound="PairedValues")  # Python 3.10 has no Self
 Pairs = Mapping[str, tuple[str, float]]  # of each value the nearest in the other program, and how far that is
 APART = 0.01  # of its root mean square: what rounding of constants to 16 bits does to a value is below it
 OTHER = 0.05  # of its root mean square, element by element: what rounding of constants to 8 bits does is below it
@@ -63,7 +64,7 @@ class PairedValues:
     limit: float = APART
 
     @classmethod
-    def of(cls, reference: ComparedProgram, candidate: ComparedProgram, given: Arrays) -> Self:
+    def of(cls: type[_Paired], reference: ComparedProgram, candidate: ComparedProgram, given: Arrays) -> _Paired:
         """Compute two programs in float64 and pair their values; none where the candidate draws at random.
 
         Parameters
@@ -93,7 +94,7 @@ class PairedValues:
         pairs, back = {**nearest(own, known), **added}, nearest(known, own)
         return cls(reference, candidate, known, own, pairs, back, first, inputs, exact).held_to(OTHER)
 
-    def held_to(self, limit: float) -> Self:
+    def held_to(self: _Paired, limit: float) -> _Paired:
         """Return it with outputs that differ by more than a limit paired in order, and not with one equal by chance."""
         ends = zip(self.candidate.outputs, self.reference.outputs, strict=False)
         both = [(one, other) for one, other in ends if one in self.own and other in self.known]
