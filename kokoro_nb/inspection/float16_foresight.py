@@ -1,7 +1,7 @@
 """What float16 would do to a float32 file, before anyone converts it: room, loss, and what is left of the outputs.
 
-Each node is computed in float64 from the start, and with every result rounded to float16, as runtimes do that compute
-inside a node in float32. What overflows only inside a node, where sums are held in float16 too, is told apart.
+Each node is computed in float64 from the start, and in float32 with every result rounded to float16, as runtimes do
+that compute inside a node in float32. What overflows only inside a node, where sums are held in float16 too, is told apart.
 What overflows goes on with the precision of float16 and its true size, so that what precision does behind it is seen as
 well: Kokoro's running phase is beyond 65504 after a second, and its sine would be noise before that.
 """
@@ -96,10 +96,9 @@ class HalfPrecisionWatch:
             self.noise.clear()
             self.found.clear()
         call, inputs, exact = wide
-        dtype = np.float32 if self.change is _halved else np.float64
         if all(self._is_unchanged(name, true) for name in node.reads):
             results = exact
-        elif (rounded := self.file.evaluated(node, self.half, self.change, dtype)) is not None:
+        elif (rounded := self.file.evaluated(node, self.half, self.change, np.float32)) is not None:
             results = rounded[2]
         else:
             return
@@ -129,8 +128,9 @@ def _is_float(value: Value) -> bool:
     return isinstance(value, np.ndarray) and value.dtype == np.float64 and value.size > 0
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def _halved(value: Value) -> Value:
-    """Return floats rounded to float16 in float64, those beyond its range to its 11 bits; everything else as it is."""
+    """Return floats rounded to float16, in float32, those beyond its range to 11 bits; everything else as it is."""
     if isinstance(value, list):
         return [_halved(one) for one in value]
     wide = widened(value)
@@ -138,7 +138,6 @@ def _halved(value: Value) -> Value:
     return blockwise(_rounded, wide).astype(np.float32) if floats else wide
 
 
-@np.errstate(over="ignore", invalid="ignore")
 def _rounded(wide: np.ndarray) -> np.ndarray:
     # Veltkamp's splitting leaves 11 bits, and a sum with 1.5 x 2^28 the multiples of 2^-24 (T. J. Dekker, 1971)
     rounded, size = wide * SPLIT, np.abs(wide)

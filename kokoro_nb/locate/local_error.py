@@ -299,11 +299,9 @@ def alike(given: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def _shares(difference: np.ndarray, allowed: np.ndarray | float) -> np.ndarray:
-    if not np.any(difference):
-        return np.zeros(np.shape(difference))
     with np.errstate(divide="ignore", invalid="ignore"):
         shares = difference / allowed
-        return shares if np.min(allowed) > 0 else np.where(difference, shares, 0.0)
+        return shares if np.all(np.greater(allowed, 0)) else np.where(difference, shares, 0.0)
 
 
 def _step_shares(error: np.ndarray, allowed: np.ndarray, axis: int) -> np.ndarray:
