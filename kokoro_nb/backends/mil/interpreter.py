@@ -49,10 +49,7 @@ def fits(shape: tuple[int, ...], declared: tuple[Any, ...]) -> bool:
 
 def constant(variable: Any) -> Any:
     """Return the value of a constant: a tensor that shares its memory, a text, or a list of these."""
-    value = variable.val
-    if isinstance(value, str):
-        return value
-    array = np.asarray(value)
+    array = np.asarray(variable.val)
     if array.dtype.kind in "US":
         return array.tolist()
     array = array.view(np.dtype(array.dtype.str))  # without coremltools' mark of fewer than 8 bits

@@ -84,8 +84,7 @@ def _adapted(function: Operator) -> Operator:
 
     @wraps(function)
     def run(_site: OperatorSite, **inputs: Value) -> Any:
-        own = {name: value for name, value in inputs.items() if name not in UNUSED}
-        given = {name: conversions.get(name, _same)(value) for name, value in own.items()}
+        given = {name: conversions.get(name, _same)(value) for name, value in inputs.items() if name not in UNUSED}
         return function(**given, **({"site": _site} if "site" in parameters else {}))
 
     return run
@@ -94,7 +93,8 @@ def _adapted(function: Operator) -> Operator:
 def _conversion(parameter: Parameter) -> Callable[[Value], Any]:
     parts = get_args(parameter.annotation)
     kind = parts[0] if NoneType in parts else parameter.annotation  # of what may be left out
-    return {int: int, bool: bool, list[int]: ints}.get(kind, _same)
+    known: dict[Any, Callable[[Value], Any]] = {int: int, bool: bool, list[int]: ints}
+    return known.get(kind, _same)
 
 
 def _same(value: Value) -> Value:
