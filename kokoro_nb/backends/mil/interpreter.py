@@ -229,7 +229,7 @@ class Interpreter:
             pairs = zip(variable, value, strict=True) if isinstance(variable, list | tuple) else [(variable, value)]
             made = {one: torch.from_numpy(np.array(own)) for one, own in pairs if one not in self._constants}
             values |= {one: self.arithmetic.constant(tensor) for one, tensor in made.items()}
-        known = values.keys() >= {*_read(operation)}
+        known = all(one in values for one in _read(operation))
         if operation.blocks or "seed" in planned.inputs or None in planned.dtypes or not known:
             return None
         dtypes = tuple(self.arithmetic.stored_dtype(dtype) for dtype in planned.dtypes if dtype is not None)
