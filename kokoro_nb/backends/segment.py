@@ -48,14 +48,9 @@ class Segment:
         captured : mapping
             Array of each operator's result in the whole by its name.
         """
-        found = {}
-        for spec in self.exported.inputs:
-            if spec.name in self.fed:
-                value = captured[self.fed[spec.name]]
-                found[spec.name] = np.asarray(np.transpose(value, self.turned[spec.name]), order="C")
-            else:
-                found[spec.name] = inputs[spec.name]
-        return found
+        turned = {name: np.transpose(captured[own], self.turned[name]) for name, own in self.fed.items()}
+        known = {**inputs, **{name: np.asarray(value, order="C") for name, value in turned.items()}}
+        return {spec.name: known[spec.name] for spec in self.exported.inputs}
 
     def taken(self, outputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return the results among the `outputs` of a run, by the names of the operators."""
@@ -299,11 +294,11 @@ class Cuts:
     exported: Exported
 
     def __len__(self) -> int:
-        return len(self._starts)
+        return len(self._starts) - 1
 
     def names(self, first: int, stop: int) -> tuple[str, ...]:
         """Return the operators of the units from `first` to before `stop` that have a result, in their order."""
-        nodes = self._nodes[self._start(first) : self._start(stop)]
+        nodes = self._nodes[self._starts[first] : self._starts[stop]]
         return tuple(self._names[node] for node in nodes if node in self._names)
 
     def part(self, first: int, stop: int, inside: bool = False) -> Segment | None:
@@ -321,8 +316,8 @@ class Cuts:
         Segment or None
             None if nothing in it is read later.
         """
-        end = self._start(stop)
-        nodes = [node for node in self._nodes[self._start(first) : end] if node in self._names]
+        end = self._starts[stop]
+        nodes = [node for node in self._nodes[self._starts[first] : end] if node in self._names]
         wanted = [self._names[node] for node in nodes if inside or self._last_read[node] >= end]
         if not wanted:
             return None
@@ -349,7 +344,7 @@ class Cuts:
 
     @cached_property
     def _starts(self) -> list[int]:
-        """Positions at which a unit begins."""
+        """Positions at which a unit begins, and the one behind the last."""
         starts = [0]
         needed_until = 0  # the last position that reads a value which is no operator's result
         for place, node in enumerate(self._nodes):
@@ -357,10 +352,7 @@ class Cuts:
                 starts.append(place)
             if node not in self._names:
                 needed_until = max(needed_until, self._last_read[node])
-        return starts
-
-    def _start(self, unit: int) -> int:
-        return self._starts[unit] if unit < len(self) else len(self._nodes)
+        return [*starts, len(self._nodes)]
 
 
 def _computes(node: Any) -> bool:

@@ -42,12 +42,11 @@ def to_float16(plain: Path, path: Path) -> Path:
     return path
 
 
-def bare(plain: Path, path: Path) -> Path:
-    """Write a copy without the exporter's own shapes, on which the quantisers stop where nodes were folded."""
+def bare(plain: Path) -> onnx.ModelProto:
+    """Return a model without the exporter's own shapes, on which the quantisers stop where nodes were folded."""
     model = onnx.load(plain)
     del model.graph.value_info[:]
-    onnx.save(model, path)
-    return path
+    return model
 
 
 def to_int8(plain: Path, path: Path, inputs: Mapping[str, np.ndarray], **options: Any) -> Path:
@@ -62,7 +61,7 @@ def to_int8(plain: Path, path: Path, inputs: Mapping[str, np.ndarray], **options
     options
         Further arguments of `quantize_static`.
     """
-    ready, left = bare(plain, path.with_name(f"{path.stem}_bare.onnx")), [dict(inputs)]
+    left = [dict(inputs)]
     with quietly():
         from onnxruntime.quantization import CalibrationDataReader, quantize_static
 
@@ -70,8 +69,7 @@ def to_int8(plain: Path, path: Path, inputs: Mapping[str, np.ndarray], **options
             def get_next(self) -> Any:
                 return left.pop() if left else None
 
-        quantize_static(ready, path, Once(), **{"op_types_to_quantize": [*PRODUCTS], **options})
-    ready.unlink()
+        quantize_static(bare(plain), path, Once(), **{"op_types_to_quantize": [*PRODUCTS], **options})
     return path
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import torch
 from kokoro.model import KModel
 from torch import Tensor, nn
 
@@ -79,8 +78,7 @@ class StepResult:
         row: dict[str, Any] = {"step": self.step, "output": self.output}
         if self.failure:
             return {**row, "own error (of peak)": str(self.failure)}
-        each = (("own", self.own, self.floor), ("chained", self.chained, self.chained_floor))
-        for name, parity, floor in each:
+        for name, parity, floor in (("own", self.own, self.floor), ("chained", self.chained, self.chained_floor)):
             if parity is not None:
                 row |= {f"{name}: finite (%)": 100 * parity.finite, f"{name} error (of peak)": parity.of_peak}
                 row |= {f"{name} floor (of peak)": floor.of_peak} if floor else {}
@@ -188,13 +186,12 @@ def walk(model: KModel, case: Case, name: str = "eager", frames: int | None = No
     runtime = backend(name)
     for step, module in chain(model, room).items():
         fed = _feed(module, values)
-        made = outputs_of(runtime, loaded(runtime, module, _tensors(fed)), fed)
+        made = outputs_of(runtime, loaded(runtime, module, fed), fed)
         if isinstance(made, Failure):
             raise InputError(f"The step '{step}' does not run on the reference: {made}; choose another.")
         values |= made
-    count = int(inputs["attention_mask"].sum())
     lasting = min(int(values["pred_dur"].sum()), room)  # what lasts longer was cut by the alignment
-    return Walk(inputs, values, {"tokens": count, "frames": lasting}, room)
+    return Walk(inputs, values, {"tokens": int(inputs["attention_mask"].sum()), "frames": lasting}, room)
 
 
 def follow(model: KModel, reference: Walk, name: str | Backend) -> tuple[StepResult, ...]:
@@ -213,13 +210,12 @@ def follow(model: KModel, reference: Walk, name: str | Backend) -> tuple[StepRes
         One for each output, in the order of computation. A step that falls is one row per output with its failure, and
         what needs it has no chained figure.
     """
-    runtime = backend(name) if isinstance(name, str) else name
-    running(runtime)
+    runtime = running(backend(name) if isinstance(name, str) else name)
     chained: Outputs = {key: tensor.numpy() for key, tensor in reference.inputs.items()}
     rows: list[StepResult] = []
     for step, module in chain(model, reference.room).items():
         fed = _feed(module, reference.values)
-        program = loaded(runtime, module, _tensors(fed))
+        program = loaded(runtime, module, fed)
         own = outputs_of(runtime, program, fed)
         missing = [key for key in fed if key not in chained]
         after = outputs_of(runtime, program, _feed(module, chained)) if not missing else None
@@ -288,10 +284,6 @@ def _feed(module: nn.Module, values: Mapping[str, np.ndarray]) -> Outputs:
     own = {"float64": "float32", "int32": "int64"}  # Core ML gives int32 for int64
     names = [name for name in inspect.signature(module.forward).parameters if name in values]
     return {name: values[name].astype(own.get(str(values[name].dtype), values[name].dtype)) for name in names}
-
-
-def _tensors(arrays: Outputs) -> dict[str, torch.Tensor]:
-    return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
 def valid_part(name: str, value: np.ndarray, valid: Mapping[str, int]) -> np.ndarray:

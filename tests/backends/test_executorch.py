@@ -27,7 +27,7 @@ def _delegates_in_the_file(name, exported):
     """Lower for good, and count the calls of the delegate."""
     from executorch.exir import to_edge_transform_and_lower
 
-    edge = to_edge_transform_and_lower(exported.program, partitioner=[present(name).partitioner()])
+    edge = to_edge_transform_and_lower(exported.program, partitioner=[present(name).partitioner(exported)])
     return sum("call_delegate" in str(node.target) for node in edge.exported_program().graph.nodes)
 
 
@@ -70,14 +70,14 @@ def test_a_backend_without_a_delegate_is_refused():
 
 
 def test_core_ml_is_reported_float32():
-    partitioner = present("executorch-coreml").partitioner()
+    partitioner = present("executorch-coreml").partitioner(export_program(BLOCK, X))
     told = {spec.key: spec.value for spec in partitioner.delegation_spec.compile_specs}
     assert told["model_compute_precision"] == b"float32"
 
 
 def test_importing_vulkan_s_partitioner_leaves_the_log_level_alone():
     level = logging.root.level
-    present("executorch-vulkan").partitioner()
+    present("executorch-vulkan").partitioner(export_program(BLOCK, X))
     assert logging.root.level == level
 
 

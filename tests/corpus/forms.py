@@ -60,11 +60,10 @@ def optimised_onnx(module, inputs, path):
 def int8_onnx(module, inputs, path, products=("Conv", "MatMul", "Gemm", "LSTM")):
     """Write ONNX with activations quantised while running, one range each, and LSTMs of integers."""
     plain = dynamo_onnx(module, inputs, path.with_name("float32.onnx"))
-    plain = inspect_file.bare(plain, path.with_name("bare.onnx"))
     with quietly():
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
-        quantize_dynamic(plain, path, op_types_to_quantize=[*products], weight_type=QuantType.QUInt8)
+        quantize_dynamic(inspect_file.bare(plain), path, op_types_to_quantize=[*products], weight_type=QuantType.QUInt8)
     return path
 
 

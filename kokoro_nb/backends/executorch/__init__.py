@@ -152,18 +152,14 @@ class Executorch(FileBackend):
         """Return the delegate, and the buffers whose values are saved, where there are any."""
         return {"delegate": self.delegate} | ({"saved_state": self.saved_state} if self.saved_state else {})
 
-    def partitioner(self) -> Any | None:
-        """Return a new partitioner of the delegate; None if there is none."""
+    def partitioner(self, exported: Exported) -> Any | None:
+        """Return a new partitioner with which `exported` is lowered: the delegate's; None if there is none."""
         return None if self._delegate is None else self._delegate.partitioner()
-
-    def partitioner_for(self, exported: Exported) -> Any | None:
-        """Return the partitioner with which `exported` is lowered."""
-        return self.partitioner()
 
     def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> dict[str, Place]:
         """Lower, plan the memory and write the ``.pte`` file."""
         with on_rung("lowered", seconds), quietly():
-            edge = lowered_to_edge(exported, self.partitioner_for(exported))
+            edge = lowered_to_edge(exported, self.partitioner(exported))
         with on_rung("serialised", seconds), quietly():
             from executorch.exir import ExecutorchBackendConfig
 

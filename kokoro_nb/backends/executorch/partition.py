@@ -100,7 +100,7 @@ def partition_map(backend: Executorch, exported: Exported) -> tuple[Placement, .
             found.append(Placement(node.name, operator, calling_module(node), number, reason))
 
     with on_rung("lowered"), quietly():
-        lowered_to_edge(exported, _watching(backend.partitioner(), look))
+        lowered_to_edge(exported, _watching(backend.partitioner(exported), look))
     return tuple(found)
 
 
@@ -209,13 +209,13 @@ class Withholding(Executorch):
         """Return the delegate, and what is withheld."""
         return {**super().options(), "withheld": sorted(self.withheld)}
 
-    def partitioner_for(self, exported: Exported) -> Any:
+    def partitioner(self, exported: Exported) -> Any:
         """Return a partitioner that refuses whatever was made of a withheld operator.
 
         It says so to the decomposition too, so that an operator that XNNPACK would have had whole (linear, say) is
         taken apart into what the other kernels have.
         """
-        partitioner: Any = self.partitioner()
+        partitioner: Any = super().partitioner(exported)
         for config in partitioner.target_partitioner_configs.values():
             config.check_constraints = _refusing(config.check_constraints, exported.specification, set(self.withheld))
         return partitioner

@@ -114,14 +114,9 @@ def _tensor(buffer: np.ndarray, about: Any) -> np.ndarray:
     """Return a logged tensor: a view of the tracer's buffer."""
     short = about.scalar_type.name == "BFLOAT16"
     dtype = np.dtype("uint16" if short else DTYPES[about.scalar_type.name])
-    count = int(np.prod(about.sizes, dtype=int))
-    start = about.offset or 0
-    flat = buffer[start : start + count * dtype.itemsize].view(dtype)
-    if short:  # the upper half of a float32
-        flat = (flat.astype(np.uint32) << 16).view(np.float32)
-        dtype = flat.dtype
     strides = [stride * dtype.itemsize for stride in about.strides]
-    return np.lib.stride_tricks.as_strided(flat, about.sizes, strides, writeable=False)
+    array: np.ndarray = np.ndarray(about.sizes, dtype, buffer[about.offset or 0 :], strides=strides)
+    return (array.astype(np.uint32) << 16).view(np.float32) if short else array  # the upper half of a float32
 
 
 Place = tuple[int, int]  # number of the instruction, and which of the tensors that it logs, counted from the end

@@ -10,11 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
-
-CONVOLUTIONS = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
-TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
 
 
 def total(x: Tensor, axes: Sequence[int], keep: bool = False) -> Tensor:
@@ -81,9 +77,8 @@ def convolution(
     """
     kernel, counts = weight.shape[2:], x.shape[2:]
     if x.dtype != torch.float16:
-        convolve = (TRANSPOSED if transposed else CONVOLUTIONS)[len(kernel)]
-        kernels = weight.to(x.dtype)
-        return convolve(x, kernels, stride=tuple(strides), dilation=tuple(dilations), groups=groups)
+        none = [0] * len(kernel)
+        return torch.convolution(x, weight.to(x.dtype), None, strides, none, dilations, transposed, none, groups)
     spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     along = zip(counts, spans, strides, strict=True)
     sizes = [(n - 1) * s + span if transposed else (n - span) // s + 1 for n, span, s in along]

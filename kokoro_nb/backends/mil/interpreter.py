@@ -1,8 +1,10 @@
 """A MIL program executed operator by operator."""
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -47,10 +49,7 @@ def fits(shape: tuple[int, ...], declared: tuple[Any, ...]) -> bool:
 
 def constant(variable: Any) -> Any:
     """Return the value of a constant: a tensor that shares its memory, a text, or a list of these."""
-    value = variable.val
-    if isinstance(value, str):
-        return value
-    array = np.asarray(value)
+    array = np.asarray(variable.val)
     if array.dtype.kind in "US":
         return array.tolist()
     array = array.view(np.dtype(array.dtype.str))  # without coremltools' mark of fewer than 8 bits
@@ -59,12 +58,15 @@ def constant(variable: Any) -> Any:
 
 def shown(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return values for somebody to look at: tensors, and the content of states, as read-only arrays."""
-    return {name: _array(value) for name, value in values.items()}
+    return {name: _each(_array, value) for name, value in values.items()}
+
+
+def _each(function: Callable[[Any], Any], value: Any) -> Any:
+    """Return what a function makes of a value, or of each in a list, one in another."""
+    return [_each(function, one) for one in value] if isinstance(value, list | tuple) else function(value)
 
 
 def _array(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_array(one) for one in value]
     value = value.content if isinstance(value, StateContent) else value
     if not isinstance(value, Tensor):
         return value
@@ -200,7 +202,7 @@ class Interpreter:
         require_names(inputs, self.inputs)
         given = {name: StateContent(self._content(name)) for name in self.states}
         given |= {name: self._input(name, inputs[name]) for name in self.inputs}
-        values = {self._function.inputs[name]: value for name, value in given.items()}
+        values = ChainMap({self._function.inputs[name]: value for name, value in given.items()}, self._constants)
         with torch.no_grad():
             results = self._run(self._function, values, observe, self._drawn)
         return {name: np.array(result.numpy()) for name, result in zip(self.outputs, results, strict=True)}
@@ -221,40 +223,41 @@ class Interpreter:
             Its results. None where they do not follow from `inputs` (conditions, loops, states, random numbers).
         """
         planned = self._planned[operation]
-        needed = {name for name, variable in planned.inputs.items() if not self._is_constant(variable)}
-        if operation.blocks or "seed" in planned.inputs or None in planned.dtypes or not needed <= inputs.keys():
+        values = ChainMap[Any, Any]({}, self._constants)
+        for name, value in inputs.items():
+            variable = planned.inputs[name]
+            pairs = zip(variable, value, strict=True) if isinstance(variable, list | tuple) else [(variable, value)]
+            made = {one: torch.from_numpy(np.array(own)) for one, own in pairs if one not in self._constants}
+            values |= {one: self.arithmetic.constant(tensor) for one, tensor in made.items()}
+        known = all(one in values for one in _read(operation))
+        if operation.blocks or "seed" in planned.inputs or None in planned.dtypes or not known:
             return None
-        values = {name: self._given(variable, inputs.get(name)) for name, variable in planned.inputs.items()}
         dtypes = tuple(self.arithmetic.stored_dtype(dtype) for dtype in planned.dtypes if dtype is not None)
         site = OperatorSite(operation.op_type, operation.name, self._function.opset_version, dtypes)
         with torch.no_grad():
-            results = planned.implementation(site, **values)
+            results = planned.implementation(site, **self._entering(planned, values))
         return [result.numpy() for result in (results if isinstance(results, list | tuple) else [results])]
 
-    def _is_constant(self, variable: Any) -> bool:
-        """Return whether a variable, or each of a list, is a constant of the program."""
-        return all(one in self._constants for one in (variable if isinstance(variable, list | tuple) else [variable]))
+    def _entering(self, planned: PlannedOperation, values: Mapping[Any, Any]) -> dict[str, Any]:
+        """Return the inputs of an operation by MIL's names, as it computes on them."""
+        stored = {name: _each(values.__getitem__, variable) for name, variable in planned.inputs.items()}
+        return {name: _each(self.arithmetic.entering, value) for name, value in stored.items()}
 
-    def _given(self, variable: Any, value: Any) -> Any:
-        if isinstance(variable, list | tuple):
-            return [self._given(one, each) for one, each in zip(variable, value or [None] * len(variable), strict=True)]
-        stored = self._constants[variable] if variable in self._constants else self.arithmetic.constant(_tensor(value))
-        return self.arithmetic.entering(stored)
-
-    def _run(self, block: Any, values: dict[Any, Any], observe: Observer | None, generator: Any) -> list[Any]:
-        """Execute the operations of a program; `values` holds what it reads from outside."""
+    def _run(self, block: Any, values: MutableMapping[Any, Any], observe: Observer | None, drawn: Any) -> list[Any]:
+        """Execute the operations of a program; `values` holds its constants and what it reads from outside."""
 
         def nested(inner: Any, arguments: Sequence[Any]) -> list[Any]:
             values.update(zip(inner.inputs, arguments, strict=True))
-            return self._run(inner, values, observe, generator)
+            return self._run(inner, values, observe, drawn)
 
         for planned in self._blocks[block]:
             operation = planned.operation
-            stored = {name: self._value(variable, values) for name, variable in planned.inputs.items()}
+            stored = {name: _each(values.__getitem__, variable) for name, variable in planned.inputs.items()}
             about = (operation.op_type, operation.name, self._function.opset_version, planned.dtypes)
-            site = OperatorSite(*about, tuple(operation.blocks), nested, _generator(stored, generator))
+            blocks = tuple(partial(nested, inner) for inner in operation.blocks)
+            site = OperatorSite(*about, blocks, _generator(stored, drawn))
             try:
-                results = planned.implementation(site, **{n: self._entering(value) for n, value in stored.items()})
+                results = planned.implementation(site, **self._entering(planned, values))
                 outputs = self._stored(planned, results)
             except InputError:
                 raise
@@ -267,15 +270,7 @@ class Interpreter:
                 observe(operation.op_type, operation.name, shown(stored), shown(named))
             for variable in planned.done_with:
                 del values[variable]
-        return [self._value(output, values) for output in block.outputs]
-
-    def _value(self, variable: Any, values: Mapping[Any, Any]) -> Any:
-        if isinstance(variable, list | tuple):
-            return [self._value(one, values) for one in variable]
-        return values[variable] if variable in values else self._constants[variable]
-
-    def _entering(self, value: Any) -> Any:
-        return [self._entering(one) for one in value] if isinstance(value, list) else self.arithmetic.entering(value)
+        return [values[output] for output in block.outputs]
 
     def _stored(self, planned: PlannedOperation, results: Any) -> list[Any]:
         """Return an operator's results as they are stored, each of the dtype and shape that the program declares."""
@@ -309,10 +304,6 @@ class Interpreter:
         wrapped = self._function.inputs[name].sym_type.wrapped_type()
         declared = torch_dtype(wrapped.get_primitive())
         return self.arithmetic.stored(torch.zeros(tuple(wrapped.get_shape()), dtype=declared), declared)
-
-
-def _tensor(value: np.ndarray) -> torch.Tensor:
-    return torch.from_numpy(np.array(value))
 
 
 def _generator(inputs: Mapping[str, Any], unseeded: Any) -> Any:

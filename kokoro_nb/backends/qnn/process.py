@@ -92,7 +92,7 @@ class Worker(AbstractContextManager["Worker"]):
 
     def __init__(self) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 -- closed with the process
-        self._process = subprocess.Popen(
+        self._process: Any = subprocess.Popen(
             [sys.executable, *SAFELY, str(WORKER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log
         )
         self.close = weakref.finalize(self, _end, self._process, self._log)
@@ -106,13 +106,10 @@ class Worker(AbstractContextManager["Worker"]):
             If it raises an exception there, or the process dies of it.
         """
         before = self._size()
-        requests, answers = self._process.stdin, self._process.stdout
-        assert requests is not None
-        assert answers is not None
         try:
-            pickle.dump((action, arguments), requests)
-            requests.flush()
-            fine, result = pickle.load(answers)
+            pickle.dump((action, arguments), self._process.stdin)
+            self._process.stdin.flush()
+            fine, result = pickle.load(self._process.stdout)
         except (EOFError, BrokenPipeError, pickle.UnpicklingError) as error:
             how = _how(self._process.wait())
             words = f"The process in which Qualcomm's libraries run {how} during '{action}'."
@@ -146,13 +143,12 @@ def _how(code: int) -> str:
     return f"died of {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
 
 
-def _end(process: subprocess.Popen[bytes], log: IO[bytes]) -> None:
+def _end(process: Any, log: IO[bytes]) -> None:
     process.kill()
     process.wait()
     for stream in (process.stdin, process.stdout, log):
-        if stream is not None:
-            with suppress(BrokenPipeError):  # of a request that it did not live to read
-                stream.close()
+        with suppress(BrokenPipeError):  # of a request that it did not live to read
+            stream.close()
 
 
 RECORD = "ep_compatibility_info.QNNExecutionProvider"  # key in the metadata of a context

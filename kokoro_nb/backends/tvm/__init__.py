@@ -14,7 +14,7 @@ from kokoro_nb.backends.artefacts import Add, FileBackend, FileProgram, NamedArr
 from kokoro_nb.backends.base import Artifact, import_failure, on_rung, quietly
 from kokoro_nb.backends.called_operators import calling_module
 from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.signature import BFLOAT16, as_tensor
+from kokoro_nb.backends.signature import array_of, as_tensors
 from kokoro_nb.errors import InputError, noted, undocumented
 from kokoro_nb.traces.trace import Keep
 
@@ -36,7 +36,9 @@ class TvmProgram(FileProgram):
 
     def computed(self, arrays: NamedArrays) -> list[np.ndarray]:
         """Return the outputs: see `FileProgram`."""
-        tensors = [_tensor(arrays[spec.name], spec.dtype) for spec in self.artifact.inputs]
+        import tvm
+
+        tensors = map(tvm.runtime.from_dlpack, as_tensors(arrays, self.artifact.inputs).values())
         return [_array(result) for result in self.machine[MAIN](*tensors)]
 
     def captured(self, arrays: NamedArrays, places: Mapping[str, Any], add: Add, keep: Keep) -> list[np.ndarray]:
@@ -205,25 +207,15 @@ def instrument(places: Mapping[str, Place], add: Callable[[str, Any], None]) -> 
     return look
 
 
-def _tensor(array: np.ndarray, dtype: str) -> Any:
-    import tvm
-
-    if dtype == BFLOAT16:
-        return tvm.runtime.from_dlpack(as_tensor(array, dtype))
-    return tvm.runtime.tensor(array)
-
-
 def _array(tensor: Any) -> np.ndarray:
-    """Return the numbers of a tensor of TVM's; bfloat16, which NumPy does not have, in float32."""
-    array = tensor.numpy()
-    return array.astype(np.float32) if str(array.dtype) == BFLOAT16 else array
+    """Return the numbers of a tensor of TVM's: see `array_of`."""
+    import torch
+
+    return array_of(torch.from_dlpack(tensor))
 
 
 def _name(expression: Any) -> str:
     return getattr(expression, "name", "")
-
-
-TARGET = "llvm"
 
 
 @dataclass(frozen=True)
@@ -258,13 +250,19 @@ class Tvm(FileBackend):
 
     def options(self) -> dict[str, Any]:
         """Return the target and the kind of build."""
-        return {"target": TARGET, "fused": self.fused}
+        return {"target": "llvm", "fused": self.fused}
 
     def write(self, exported: Exported, path: Path, seconds: dict[str, float]) -> dict[str, Place] | None:
         """Import, compile and link."""
         calls = None if self.fused else Calls()
         with on_rung("lowered", seconds), quietly():
-            built = self.compiled(exported, calls)
+            import tvm
+
+            target = tvm.target.Target(self.options()["target"])
+            pipeline = self.pipeline(target)
+            module = relax_module(exported.program, None if calls is None else calls.observe)
+            with tvm.transform.PassContext(instruments=[] if calls is None else [calls.instrument()]):
+                built = tvm.compile(module, target=target, relax_pipeline=pipeline)
         with on_rung("serialised", seconds), quietly():
             built.export_library(str(path))
         return calls.places(exported) if calls else None
@@ -275,13 +273,8 @@ class Tvm(FileBackend):
 
         return TvmProgram(artifact, tvm.relax.VirtualMachine(tvm.runtime.load_module(str(path)), tvm.cpu()))
 
-    def compiled(self, exported: Exported, calls: Calls | None) -> Any:
-        """Return TVM's executable of a program; of a build without joined functions `calls` notes where results are."""
-        import tvm
+    def pipeline(self, target: Any) -> Any:
+        """Return TVM's passes for a target."""
         from tvm import relax
 
-        target = tvm.target.Target(TARGET)
-        module = relax_module(exported.program, None if calls is None else calls.observe)
-        with tvm.transform.PassContext(instruments=[] if calls is None else [calls.instrument()]):
-            pipeline = relax.get_default_pipeline(target) if self.fused else "default"
-            return tvm.compile(module, target=target, relax_pipeline=pipeline)
+        return relax.get_default_pipeline(target) if self.fused else "default"

@@ -118,13 +118,11 @@ def leaks(plain: Trace, wide: Trace, limit: float = 1e-5) -> list[dict[str, Any]
     InputError
         If the buffer is not larger.
     """
-    expected, changes = plain.values, {}
+    expected = plain.values
     if all(one.shape == expected[name].shape for name, one in wide.values.items() if name in expected):
         raise InputError("The buffer holds no padding; it must be larger than what is valid.")
-    for tap in wide.taps:
-        change = _change(expected.get(tap.name), tap.value, limit)
-        if not change[0] <= limit:
-            changes[tap.name] = change
+    found = {tap.name: _change(expected.get(tap.name), tap.value, limit) for tap in wide.taps}
+    changes = {name: change for name, change in found.items() if not change[0] <= limit}
     return [
         {"operator": tap.name, "change (of peak)": changes[tap.name][0]}
         | {"changed (of the valid elements)": changes[tap.name][1]}

@@ -16,8 +16,7 @@ from kokoro_nb.backends.mil.operators.registry import OperatorSite, ints, operat
 from kokoro_nb.errors import InputError
 
 IOS17 = 8  # number of the operator set
-Update = Callable[[np.ndarray, Any, np.ndarray], None]
-UPDATES: dict[str, Update] = {
+UPDATES: dict[str, Callable[[np.ndarray, Any, np.ndarray], None]] = {
     "update": lambda data, places, updates: data.__setitem__(places, updates),
     "add": np.add.at,
     "sub": np.subtract.at,

@@ -151,17 +151,15 @@ def recurrent(
 @operator("cond")
 def cond(site: OperatorSite, pred: Tensor) -> list[Value]:
     """Run the first program if the predicate is true, else the second."""
-    assert site.run is not None
-    return site.run(site.blocks[0 if pred else 1], [])
+    return site.blocks[0 if pred else 1]([])
 
 
 @operator("while_loop")
 def while_loop(site: OperatorSite, loop_vars: list[Value]) -> list[Value]:
     """Run the second program on its own results for as long as the first returns true."""
-    assert site.run is not None
     values = list(loop_vars)
-    while bool(site.run(site.blocks[0], values)[0]):
-        values = site.run(site.blocks[1], values)
+    while bool(site.blocks[0](values)[0]):
+        values = site.blocks[1](values)
     return values
 
 

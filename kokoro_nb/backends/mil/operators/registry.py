@@ -1,7 +1,7 @@
 """The table of operators, and how each is called."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import wraps
 from inspect import Parameter, signature
 from types import NoneType
@@ -31,10 +31,8 @@ class OperatorSite:
         Number of the operator set that the program is written in: 6 for iOS 15, 7, 8, 9 for iOS 16, 17, 18.
     dtypes : tuple of torch.dtype or None
         What the file declares of each output; None for what is no tensor.
-    blocks : tuple
-        Nested programs: of a condition, of a loop.
-    run : callable
-        ``run(block, arguments)`` executes one of them and returns its outputs as a list.
+    blocks : tuple of callable
+        Nested programs, of a condition or of a loop: each takes its arguments and returns its outputs as a list.
     generator : torch.Generator or None
         Source of the numbers of a random operator.
     """
@@ -43,8 +41,7 @@ class OperatorSite:
     name: str
     opset: int
     dtypes: tuple[torch.dtype | None, ...]
-    blocks: tuple[Any, ...] = ()
-    run: Callable[[Any, Sequence[Value]], list[Value]] | None = None
+    blocks: tuple[Callable[[Sequence[Value]], list[Value]], ...] = ()
     generator: torch.Generator | None = None
 
 
@@ -52,7 +49,7 @@ class OperatorSite:
 class StateContent:
     """The content of a state, which lives from one call to the next."""
 
-    content: Tensor = field(default_factory=lambda: torch.zeros(()))
+    content: Tensor
 
 
 def operator(*types: str) -> Callable[[Operator], Operator]:
@@ -60,7 +57,7 @@ def operator(*types: str) -> Callable[[Operator], Operator]:
 
     Its parameters have the names of MIL's inputs. It is given those that the file has, and the defaults of coremltools
     for those that the file leaves out, unless that default is to have none. A parameter annotated ``int``, ``bool`` or
-    a list of these arrives as such; any other, and those of ``**inputs``, as a tensor in the dtype to compute in,
+    ``list[int]`` arrives as such; any other, and those of ``**inputs``, as a tensor in the dtype to compute in,
     constants too, or as a text or a list. A parameter called ``site`` is the `OperatorSite`. It returns the output, or
     a tuple or list of them, and changes no input.
     """
@@ -87,18 +84,17 @@ def _adapted(function: Operator) -> Operator:
 
     @wraps(function)
     def run(_site: OperatorSite, **inputs: Value) -> Any:
-        own = {name: value for name, value in inputs.items() if name not in UNUSED}
-        given = {name: conversions.get(name, _same)(value) for name, value in own.items()}
+        given = {name: conversions.get(name, _same)(value) for name, value in inputs.items() if name not in UNUSED}
         return function(**given, **({"site": _site} if "site" in parameters else {}))
 
     return run
 
 
 def _conversion(parameter: Parameter) -> Callable[[Value], Any]:
-    kinds = [kind for kind in get_args(parameter.annotation) if kind is not NoneType]
-    several = {list[int]: ints, list[bool]: lambda value: [bool(flag) for flag in ints(value)]}
-    kind = kinds[0] if type(None) in get_args(parameter.annotation) else parameter.annotation
-    return several.get(kind) or (kind if kind in (int, bool) else _same)
+    parts = get_args(parameter.annotation)
+    kind = parts[0] if NoneType in parts else parameter.annotation  # of what may be left out
+    known: dict[Any, Callable[[Value], Any]] = {int: int, bool: bool, list[int]: ints}
+    return known.get(kind, _same)
 
 
 def _same(value: Value) -> Value:

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kokoro_nb.backends.base import Artifact
-from kokoro_nb.backends.exported import Exported
-from kokoro_nb.backends.tvm import Calls, Tvm, TvmProgram, relax_module
+from kokoro_nb.backends.tvm import Tvm, TvmProgram
 from kokoro_nb.backends.tvm.schedule.operators import COLUMNS, TILE, legalisations
 
 _SPREADS = 0  # IterVar.DataPar
@@ -122,50 +121,37 @@ class TvmScheduled(Tvm):
     """
 
     def options(self) -> dict[str, Any]:
-        """Return the processor."""
-        return {"target": _this_processor()}
+        """Return the processor, with the number of its cores: the generated code spreads its loops so."""
+        from tvm.target.codegen import llvm_get_system_cpu
+
+        return {"target": {"kind": "llvm", "mcpu": llvm_get_system_cpu(), "num-cores": os.cpu_count() or 1}}
 
     def opened(self, artifact: Artifact, path: Path) -> TvmProgram:
         """Load the library into a virtual machine, which computes on as many threads as PyTorch."""
         use_threads_of_pytorch()
         return super().opened(artifact, path)
 
-    def compiled(self, exported: Exported, calls: Calls | None) -> Any:
-        """Return TVM's executable of a program."""
+    def pipeline(self, target: Any) -> Any:
+        """Return TVM's passes for a processor, with operators of ours, and loops reordered before memory is planned."""
         import tvm
+        from tvm.relax.backend.cpu_generic import pipeline as passes
 
         use_threads_of_pytorch()  # TVM computes what is constant
-        target = tvm.target.Target(_this_processor())
-        with target:
-            return tvm.compile(relax_module(exported.program), target=target, relax_pipeline=_pipeline(target))
 
+        @tvm.transform.module_pass(opt_level=0)
+        def reorder(module: Any, _context: Any) -> Any:
+            return scheduled(module)
 
-def _this_processor() -> dict[str, Any]:
-    """Return the target of this processor, with the number of its cores: the generated code spreads its loops so."""
-    from tvm.target.codegen import llvm_get_system_cpu
-
-    return {"kind": "llvm", "mcpu": llvm_get_system_cpu(), "num-cores": os.cpu_count() or 1}
-
-
-def _pipeline(target: Any) -> Any:
-    """Return TVM's passes for a processor, with operators of ours, and loops reordered before memory is planned."""
-    import tvm
-    from tvm.relax.backend.cpu_generic import pipeline as passes
-
-    @tvm.transform.module_pass(opt_level=0)
-    def reorder(module: Any, _context: Any) -> Any:
-        return scheduled(module)
-
-    return tvm.transform.Sequential(
-        [
-            *passes.library_dispatch_passes(target),
-            tvm.relax.transform.LegalizeOps(legalisations(target)),
-            *passes.legalize_passes(target),
-            reorder,
-            *passes.dataflow_lower_passes(target),
-            *passes.finalize_passes(target),
-        ]
-    )
+        return tvm.transform.Sequential(
+            [
+                *passes.library_dispatch_passes(target),
+                tvm.relax.transform.LegalizeOps(legalisations(target)),
+                *passes.legalize_passes(target),
+                reorder,
+                *passes.dataflow_lower_passes(target),
+                *passes.finalize_passes(target),
+            ]
+        )
 
 
 def use_threads_of_pytorch() -> None:
