@@ -158,7 +158,7 @@ class Entries:
 
 def collect(
     trace: Trace,
-    findings: "Sequence[Culprit]" = (),
+    findings: "Sequence[Culprit | None]" = (),
     reference: Trace | None = None,
     errors: "Sequence[LocalError]" = (),
 ) -> Entries:
@@ -168,7 +168,7 @@ def collect(
     ----------
     trace : Trace
         What was captured.
-    findings : sequence of Culprit
+    findings : sequence of Culprit or None
         What a localisation found in it.
     reference : Trace, optional
         The same operators computed right, by name.
@@ -194,7 +194,7 @@ def collect(
         else:
             gap, peak = (float(np.abs(one).max(initial=0.0)) for one in (_gap(tap.value, right), _gap(right, 0)))
             apart = of_peak(gap, peak)
-        culprits = tuple(one for one in findings if one.name == operator.name)
+        culprits = tuple(one for one in findings if one is not None and one.name == operator.name)
         entries.append(Entry(place, operator, tap, judged.get(operator.name), right, apart, culprits))
     return Entries(trace, tuple(entries))
 
@@ -225,8 +225,7 @@ def explore(found: "Trace | Investigation") -> Any:
     """
     if isinstance(found, Trace):
         return widget_class()(collect(found))
-    findings = [one for one in (found.nonfinite, *found.faults) if one is not None]
-    return widget_class()(collect(found.candidate, findings, found.reference, found.errors))
+    return widget_class()(collect(found.candidate, (found.nonfinite, *found.faults), found.reference, found.errors))
 
 
 @cache
