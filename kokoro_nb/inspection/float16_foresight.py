@@ -1,7 +1,8 @@
 """What float16 would do to a float32 file, before anyone converts it: room, loss, and what is left of the outputs.
 
 Each node is computed in float64 from the start, and in float32 with every result rounded to float16, as runtimes do
-that compute inside a node in float32. What overflows only inside a node, where sums are held in float16 too, is told apart.
+that compute inside a node in float32. What overflows only inside a node, where sums are held in float16 too, is told
+apart.
 What overflows goes on with the precision of float16 and its true size, so that what precision does behind it is seen as
 well: Kokoro's running phase is beyond 65504 after a second, and its sine would be noise before that.
 """
