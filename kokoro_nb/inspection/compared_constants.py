@@ -145,7 +145,7 @@ TERMS |= {"edge": "replicate", "wrap": "circular"}
 def differing(other: ComparedNode, node: ComparedNode) -> Iterator[Cause]:
     """Say which constants differ, argument by argument, and then which attributes, with what each is a case of.
 
-    Of operators of two formats those attributes that both set.
+    Of operators of two formats those attributes that both have, set or by default.
     """
     same = other.operator == node.operator
     for there, right, here, value in _both(other, node) if same else ():
