@@ -135,8 +135,7 @@ def _halved(value: Value) -> Value:
     if isinstance(value, list):
         return [_halved(one) for one in value]
     wide = widened(value)
-    floats = isinstance(wide, np.ndarray) and wide.dtype.kind == "f"
-    return blockwise(_rounded, wide).astype(np.float32) if floats else wide
+    return blockwise(_rounded, np.asarray(wide)).astype(np.float32) if _is_float(wide) else wide
 
 
 def _rounded(wide: np.ndarray) -> np.ndarray:
