@@ -153,10 +153,8 @@ def wrapped(right: np.ndarray) -> Iterator[Alternative]:
     whole = right.size and np.abs(right).max() < 2.0**63 and np.array_equal(right, np.trunc(right))
     for dtype in map(np.dtype, ("int32", "int16", "int8") if whole else ()):
         if np.abs(right).max() > np.iinfo(dtype).max:
-            yield (
-                f"whole numbers in {dtype.name}, which wrap around",
-                lambda dtype=dtype, **_: right.astype(np.int64).astype(dtype),
-            )
+            cut = right.astype(np.int64).astype(dtype)
+            yield f"whole numbers in {dtype.name}, which wrap around", lambda cut=cut, **_: cut
 
 
 def other_calls(op: str, arguments: Mapping[str, Any]) -> Iterator[Alternative]:
