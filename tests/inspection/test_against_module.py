@@ -44,8 +44,8 @@ def delayed(x, *_):
 
 
 def recurrent(x, weight, *_):
-    zeros = x.new_zeros(1, 1, 2)
-    return torch.lstm(x, (zeros, zeros), (weight, weight[:, :2]), False, 1, 0.0, False, False, True)[0]
+    zeros, held = x.new_zeros(1, 1, 2), (weight, weight[:, :2], weight[0], weight[1])
+    return torch.lstm(x, (zeros, zeros), held, True, 1, 0.0, False, False, True)[0]
 
 
 def raised(x, *_):
@@ -95,7 +95,7 @@ RIGHT = {
     floored: (SQUARE, ("Add", "q tiny", "a"), LOG),
     clamped: (RELU, ("Clip", "r lowest", "c"), LOGGED),
     summed: (SUMS, LESS, END),
-    recurrent: (LONG, ("LSTM", "t gates states", "l", {"hidden_size": 2}), LAID),
+    recurrent: (LONG, ("LSTM", "t gates states added", "l", {"hidden_size": 2}), LAID),
     delayed: (EXCLUSIVE, ("Tanh", "c", "t"), ("Mul", "t t", "y")),
     raised: (RAISES, ("Add", "g one", "p"), ("Mul", "p x", "y")),
     masked: (("Tanh", "x", "t"), *MASK),
@@ -120,9 +120,9 @@ WRONG = {
     "exclusive": (delayed, (EXCLUSIVE, LESS, *SQUARED), "CumSum c", "the attribute exclusive is 1 in place of 0"),
     "recurrent": (
         recurrent,
-        (LONG, ("LSTM", "t w3 states", "l", {"hidden_size": 2}), LAID),
+        (LONG, ("LSTM", "t w3 r3 added", "l", {"hidden_size": 2}), LAID),
         "LSTM l",
-        "it gives what :lstm there gives with tensors.0 as 4 blocks of axis 0 in the order 0, 2, 3, 1",
+        "as 4 blocks of axis 0 in the order 0, 2, 3, 1",
     ),
     "ended": (summed, (SUMS, ("Sub", "c x", "y")), "Sub y", "the file ends here, and has no :tanh"),
     "raised": (raised, (RAISES, ("Add", "g nothing", "p"), ("Mul", "p x", "y")), "Add p", "0 in place of 1"),
@@ -141,7 +141,7 @@ WRONG = {
         "Conv y",
         "its pads are [2, 0] in place of [1, 1] of :pad",
     ),
-    "ranked": (ranked, (*TIED, ("TopK", "s two", "v y", {"largest": 0})), "TopK v y", "not that of :topk"),
+    "ranked": (ranked, (*TIED, ("TopK", "s two", "v y", {"largest": 0})), "TopK v y", "largest is 0 in place of 1"),
     "taken": (
         taken,
         (*TIED, ("ArgMax", "s", "y", {"axis": 2, "keepdims": 0, "select_last_index": 1})),
@@ -164,8 +164,13 @@ def test_what_a_file_does_otherwise_than_its_module_is_named_with_the_reason(wri
     constants = {"w": weight, "first": weight[0], "k": kernel, "bias": weight[0, :6], **SHAPES}
     constants |= {"right": np.roll(SHAPES["left"], 3), "axis": np.array(1), "minus": -kernel}
     constants |= {"rolled": np.roll(kernel, 2, 0), "columns": weight.T, "halves": np.roll(weight, 4, 0)}
-    gates = weight.reshape(4, 2, 8)[[0, 3, 1, 2]].reshape(1, 8, 8)  # ONNX has them in another order
-    constants |= {"gates": gates, "states": gates[..., :2], "w3": weight[None], "pairs": np.array([1, 6, 2])}
+    constants |= {"w3": weight[None], "r3": weight[None, :, :2], "pairs": np.array([1, 6, 2])}
+    rows = np.r_[0:2, 6:8, 2:6]  # ONNX has the gates in another order
+    constants |= {
+        "gates": weight[None, rows],
+        "states": weight[None, rows, :2],
+        "added": weight[:2, rows].reshape(1, 16),
+    }
     numbers = {"three": 3, "tiny": 1e-6, "small": 1e-2, "one": 1, "nothing": 0, "lowest": 1e-8, "rounded": 6e-8}
     constants |= {name: np.float32(one) for name, one in numbers.items()}
     for scale, offset, eps in (("folded", "shift", 1e-5), ("other", "moved", 1e-1)):

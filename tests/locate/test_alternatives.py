@@ -109,6 +109,9 @@ def test_what_was_computed_is_named(kind, given, right, arguments, words):
 
 
 def test_what_it_would_give_is_no_reason_where_it_was_not_given():
+    small = np.array([7, -4, 9, 2]), np.array([90_000, 7, -60_000, 5]) * 40_503
+    found = mechanisms(_evidence("mul.Tensor", *small, {"self": small[1] // 40_503, "other": 40_503}))
+    assert "operator lowered as another" not in [one.name for one in found]
     for kind, arguments in (("add", {**PAIR, "alpha": 3}), ("mul.Tensor", {"self": WHOLE, "other": 0.5})):
         right = np.asarray(arguments["self"], np.float64) + 1
         found = mechanisms(_evidence(kind, right + np.cos(right), right, arguments))
