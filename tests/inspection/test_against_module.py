@@ -93,6 +93,7 @@ TWICE = ("Mul", "x three", "t"), ("MatMul", "t w", "a"), ("Div", "a three", "b")
 TIED = *TWICE, ("Concat", "b c", "s")  # equals up to the last bit of float64
 FIRST = "ArgMax", "s", "y", {"axis": 2, "keepdims": 0}
 LATER, LEFT = FIRST[3] | {"select_last_index": 1}, (("Conv", "x folded shift", "y", {"pads": [2, 0]}),)
+ORDER = "as 4 blocks of axis 0 in the order 0, 2, 3, 1"
 INSERTED = RAISES, ("Sqrt", "g", "r"), ("Add", "r one", "p"), ("Mul", "p x", "y")
 RIGHT = {
     heads: (*APART, ("Reshape", "v joined", "j"), JOINED),
@@ -125,7 +126,8 @@ WRONG = {
     "clamped": (clamped, (RELU, ("Clip", "r rounded", "c"), LOGGED), "Clip c", "6e-8 in place of 1e-8"),
     "summed": (summed, (SUMS, ("Tanh", "c", "y")), "Tanh y", "the file has no :sub"),
     "exclusive": (delayed, (EXCLUSIVE, LESS, *SQUARED), "CumSum c", "the attribute exclusive is 1 in place of 0"),
-    "recurrent": (recurrent, lstm("w3 r3"), "LSTM l", "as 4 blocks of axis 0 in the order 0, 2, 3, 1"),
+    "input gates": (recurrent, lstm("w3 states"), "LSTM l", f"it gives what :lstm there gives with tensors.0 {ORDER}"),
+    "gates": (recurrent, lstm("w3 r3"), "LSTM l", f"it gives what :lstm there gives with tensors.0, :slice {ORDER}"),
     "ended": (summed, (SUMS, ("Sub", "c x", "y")), "Sub y", "the file ends here, and has no :tanh"),
     "raised": (raised, (RAISES, ("Add", "g nothing", "p"), ("Mul", "p x", "y")), "Add p", "0 in place of 1"),
     "dim": (summed, (("CumSum", "x last", "c"), LESS, END), "CumSum c", "cumsum computed as one whose dim is 2, not 1"),
