@@ -95,6 +95,16 @@ def test_each_result_of_a_split_is_found_in_whatever_order_they_are_given(traced
     np.testing.assert_allclose(found[":split#2"], second, rtol=1e-6)
 
 
+@pytest.mark.parametrize("ends", [False, True], ids=["inside", "as the output"])
+def test_bfloat16_which_numpy_lacks_comes_as_float32(traced, ends):
+    trace = traced(Of(lambda x: x.tanh().bfloat16() if ends else x.tanh().bfloat16().reshape(4, 6).float()))
+    right = INPUTS["x"].tanh().bfloat16().float().numpy()
+    assert trace.missing == ()
+    for found in (trace.values[":_to_copy"], trace.outputs["output"]):
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found.reshape(right.shape), right, rtol=2**-8)
+
+
 def test_what_cannot_be_told_apart_is_missing(traced):
     trace = traced(Of(_two_ways))
     expected = np.sin(INPUTS["x"].numpy())

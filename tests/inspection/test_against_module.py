@@ -44,8 +44,8 @@ def delayed(x, *_):
 
 
 def recurrent(x, weight, *_):
-    zeros = x.new_zeros(1, 1, 2)
-    return torch.lstm(x, (zeros, zeros), (weight, weight[:, :2]), False, 1, 0.0, False, False, True)[0]
+    zeros, held = x.new_zeros(1, 1, 2), (weight, weight[:, :2], weight[0], weight[1])
+    return torch.lstm(x, (zeros, zeros), held, True, 1, 0.0, False, False, True)[0]
 
 
 def raised(x, *_):
@@ -73,6 +73,11 @@ def taken(x, weight, *_):
     return torch.cat([x @ weight, x @ weight], -1).argmax(-1)
 
 
+def lstm(weights):
+    layer = "LSTM", f"t {weights} added", "l", {"hidden_size": 2}
+    return ("Transpose", "x", "t", {"perm": [1, 0, 2]}), layer, ("Reshape", "l pairs", "y")
+
+
 APART = (("Reshape", "x apart", "h"), ("Transpose", "h", "t"), ("Tanh", "t", "u"), ("Transpose", "u", "v"))
 SPLIT = (("Split", "x", "a b"), ("Neg", "b", "n"))
 LAST, JOINED = (("Mul", "c first", "m"), ("MatMul", "m w", "y")), ("MatMul", "j w", "y")
@@ -84,9 +89,12 @@ MASK = ("Where", "mask t low", "m"), ("Softmax", "m", "y")
 EXCLUSIVE = "CumSum", "x axis", "c", {"exclusive": 1}
 SUMS, RAISES = ("CumSum", "x axis", "c"), ("Sigmoid", "x", "g")
 LESS, END, SQUARED = ("Sub", "c x", "s"), ("Tanh", "s", "y"), (("Tanh", "s", "t"), ("Mul", "t t", "y"))
-LONG, LAID = ("Transpose", "x", "t", {"perm": [1, 0, 2]}), ("Reshape", "l pairs", "y")
 TWICE = ("Mul", "x three", "t"), ("MatMul", "t w", "a"), ("Div", "a three", "b"), ("MatMul", "x w", "c")
 TIED = *TWICE, ("Concat", "b c", "s")  # equals up to the last bit of float64
+FIRST = "ArgMax", "s", "y", {"axis": 2, "keepdims": 0}
+LATER, LEFT = FIRST[3] | {"select_last_index": 1}, (("Conv", "x folded shift", "y", {"pads": [2, 0]}),)
+ORDER = "as 4 blocks of axis 0 in the order 0, 2, 3, 1"
+INSERTED = RAISES, ("Sqrt", "g", "r"), ("Add", "r one", "p"), ("Mul", "p x", "y")
 RIGHT = {
     heads: (*APART, ("Reshape", "v joined", "j"), JOINED),
     turned: (*SPLIT, ("Concat", "n a", "c"), *LAST),
@@ -95,13 +103,13 @@ RIGHT = {
     floored: (SQUARE, ("Add", "q tiny", "a"), LOG),
     clamped: (RELU, ("Clip", "r lowest", "c"), LOGGED),
     summed: (SUMS, LESS, END),
-    recurrent: (LONG, ("LSTM", "t gates states", "l", {"hidden_size": 2}), LAID),
+    recurrent: lstm("gates states"),
     delayed: (EXCLUSIVE, ("Tanh", "c", "t"), ("Mul", "t t", "y")),
     raised: (RAISES, ("Add", "g one", "p"), ("Mul", "p x", "y")),
     masked: (("Tanh", "x", "t"), *MASK),
     normed: (("Conv", "x folded shift", "y", {"pads": [1, 1]}),),
     ranked: (*TIED, ("TopK", "s two", "v y")),
-    taken: (*TIED, ("ArgMax", "s", "y", {"axis": 2, "keepdims": 0})),
+    taken: (*TIED, FIRST),
     gated: (*GATES, ("MatMul", "m w", "y")),
 }
 WRONG = {
@@ -118,36 +126,17 @@ WRONG = {
     "clamped": (clamped, (RELU, ("Clip", "r rounded", "c"), LOGGED), "Clip c", "6e-8 in place of 1e-8"),
     "summed": (summed, (SUMS, ("Tanh", "c", "y")), "Tanh y", "the file has no :sub"),
     "exclusive": (delayed, (EXCLUSIVE, LESS, *SQUARED), "CumSum c", "the attribute exclusive is 1 in place of 0"),
-    "recurrent": (
-        recurrent,
-        (LONG, ("LSTM", "t w3 states", "l", {"hidden_size": 2}), LAID),
-        "LSTM l",
-        "it gives what :lstm there gives with tensors.0 as 4 blocks of axis 0 in the order 0, 2, 3, 1",
-    ),
+    "input gates": (recurrent, lstm("w3 states"), "LSTM l", f"it gives what :lstm there gives with tensors.0 {ORDER}"),
+    "gates": (recurrent, lstm("w3 r3"), "LSTM l", f"it gives what :lstm there gives with tensors.0, :slice {ORDER}"),
     "ended": (summed, (SUMS, ("Sub", "c x", "y")), "Sub y", "the file ends here, and has no :tanh"),
     "raised": (raised, (RAISES, ("Add", "g nothing", "p"), ("Mul", "p x", "y")), "Add p", "0 in place of 1"),
     "dim": (summed, (("CumSum", "x last", "c"), LESS, END), "CumSum c", "cumsum computed as one whose dim is 2, not 1"),
-    "inserted": (
-        raised,
-        (RAISES, ("Sqrt", "g", "r"), ("Add", "r one", "p"), ("Mul", "p x", "y")),
-        "Sqrt r",
-        "it stands before Add p, and no Sqrt stands before :add",
-    ),
+    "inserted": (raised, INSERTED, "Sqrt r", "it stands before Add p, and no Sqrt stands before :add"),
     "masked": (masked, (("Sin", "x", "t"), *MASK), "Sin t", "its result is not that of :tanh"),
     "folded": (normed, (("Conv", "x other moved", "y", {"pads": [1, 1]}),), "Conv y", "times a number"),
-    "padded": (
-        normed,
-        (("Conv", "x folded shift", "y", {"pads": [2, 0]}),),
-        "Conv y",
-        "its pads are [2, 0] in place of [1, 1] of :pad",
-    ),
-    "ranked": (ranked, (*TIED, ("TopK", "s two", "v y", {"largest": 0})), "TopK v y", "not that of :topk"),
-    "taken": (
-        taken,
-        (*TIED, ("ArgMax", "s", "y", {"axis": 2, "keepdims": 0, "select_last_index": 1})),
-        "ArgMax y",
-        "the attribute select_last_index is 1 in place of 0",
-    ),
+    "padded": (normed, LEFT, "Conv y", "its pads are [2, 0] in place of [1, 1] of :pad"),
+    "ranked": (ranked, (*TIED, ("TopK", "s two", "v y", {"largest": 0})), "TopK v y", "largest is 0 in place of 1"),
+    "taken": (taken, (*TIED, (*FIRST[:3], LATER)), "ArgMax y", "attribute select_last_index is 1 in place of 0"),
     "gated": (
         gated,
         (HALVES, ("Sigmoid", "a", "g"), ("Mul", "b g", "m"), ("MatMul", "m w", "y")),
@@ -164,8 +153,13 @@ def test_what_a_file_does_otherwise_than_its_module_is_named_with_the_reason(wri
     constants = {"w": weight, "first": weight[0], "k": kernel, "bias": weight[0, :6], **SHAPES}
     constants |= {"right": np.roll(SHAPES["left"], 3), "axis": np.array(1), "minus": -kernel}
     constants |= {"rolled": np.roll(kernel, 2, 0), "columns": weight.T, "halves": np.roll(weight, 4, 0)}
-    gates = weight.reshape(4, 2, 8)[[0, 3, 1, 2]].reshape(1, 8, 8)  # ONNX has them in another order
-    constants |= {"gates": gates, "states": gates[..., :2], "w3": weight[None], "pairs": np.array([1, 6, 2])}
+    constants |= {"w3": weight[None], "r3": weight[None, :, :2], "pairs": np.array([1, 6, 2])}
+    rows = np.r_[0:2, 6:8, 2:6]  # ONNX has the gates in another order
+    constants |= {
+        "gates": weight[None, rows],
+        "states": weight[None, rows, :2],
+        "added": weight[:2, rows].reshape(1, 16),
+    }
     numbers = {"three": 3, "tiny": 1e-6, "small": 1e-2, "one": 1, "nothing": 0, "lowest": 1e-8, "rounded": 6e-8}
     constants |= {name: np.float32(one) for name, one in numbers.items()}
     for scale, offset, eps in (("folded", "shift", 1e-5), ("other", "moved", 1e-1)):

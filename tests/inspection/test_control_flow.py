@@ -12,25 +12,16 @@ def written(save, node, factor=2.0, wave="Sin", **about):
     value = helper.make_tensor_value_info
     state = [value("go", TensorProto.BOOL, []), value("state", TensorProto.FLOAT, [1, 8])]
     two = helper.make_tensor("value", TensorProto.FLOAT, [], [factor])
-    body = helper.make_graph(
-        [
-            node("Identity", ["go"], ["goes"], name="/keep"),
-            node("Constant", [], ["two"], value=two),
-            node("Mul", ["state", "two"], ["double"], name="/double"),
-            node(wave, ["double"], ["next"], name="/sin"),
-        ],
-        "body",
-        [value("k", TensorProto.INT64, []), *state],
-        [value("goes", TensorProto.BOOL, []), value("next", TensorProto.FLOAT, [1, 8])],
-    )
+    steps = [node("Identity", ["go"], ["goes"], name="/keep"), node("Constant", [], ["two"], value=two)]
+    steps += [node("Mul", ["state", "two"], ["double"], name="/double"), node(wave, ["double"], ["next"], name="/sin")]
+    ends = [value("goes", TensorProto.BOOL, []), value("next", TensorProto.FLOAT, [1, 8])]
+    body = helper.make_graph(steps, "body", [value("k", TensorProto.INT64, []), *state], ends)
     branch, other = (
         helper.make_graph([node(kind, ["last"], [made])], name, [], [value(made, TensorProto.FLOAT, [1, 8])])
         for name, kind, made in (("then", "Exp", "taken"), ("else", "Neg", "left"))
     )
-    nodes = [
-        node("Loop", ["count", "yes", "x"], ["last"], name="/loop", body=body),
-        node("If", ["yes"], ["y"], name="/if", then_branch=branch, else_branch=other),
-    ]
+    loop = node("Loop", ["count", "yes", "x"], ["last"], name="/loop", body=body)
+    nodes = [loop, node("If", ["yes"], ["y"], name="/if", then_branch=branch, else_branch=other)]
     constants = {"count": np.int64(4), "yes": np.bool_(True)}
     return save(nodes, {"x": [1, 8]}, ["y"], constants, **about)
 
@@ -44,7 +35,7 @@ def test_a_loop_and_a_branch_are_judged_as_nodes(save, node):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"factor": 1.5}, "body (its node 1, Constant) is 1.5 in place of 2.0"),
+        ({"factor": 1.5}, "body (its node 1, Constant) is 1.5 in place of 2"),
         ({"wave": "Tanh"}, "body (its node 3) is Tanh(node 2) in place of Sin(node 2)"),
     ],
 )

@@ -1,6 +1,7 @@
 """A file that somebody else exported, diagnosed beside its module."""
 
 import numpy as np
+import onnx
 import pytest
 import torch
 from onnx import helper
@@ -10,9 +11,9 @@ from kokoro_nb.backends import backend
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection import diagnose
-from tests.backends.small import Layers
+from tests.backends.small import First, Layers
 from tests.corpus import forms
-from tests.corpus.onnx_files import saved
+from tests.corpus.onnx_files import saved, with_constant
 
 INPUTS = {"x": torch.randn(1, 4, 24, generator=torch.Generator().manual_seed(0))}
 
@@ -60,6 +61,56 @@ def test_a_small_module_is_known_from_another_by_its_small_weights(tmp_path):
         diagnose(mine, inputs, "onnxruntime", artefact=file)
     own = forms.legacy_onnx(mine, inputs, tmp_path / "own.onnx")
     assert diagnose(mine, inputs, "onnxruntime", artefact=own).verdict == "pass"
+
+
+class Aligned(nn.Module):
+    """Features of phones, each for as many frames as an alignment says."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(9, 4)
+
+    def forward(self, phones, frames):
+        return self.table(phones).gather(1, frames[..., None].expand(1, 7, 4)).tanh()
+
+
+PHONES = {"phones": torch.tensor([[8, 2, 5]]), "frames": torch.tensor([[0, 0, 1, 2, 2, 2, 2]])}
+
+
+def _normed():
+    norm = nn.BatchNorm1d(6)
+    norm.running_mean, norm.running_var = torch.linspace(-1, 1, 6), torch.linspace(0.1, 0.6, 6)
+    return Layers(nn.Conv1d(4, 6, 3), nn.Tanh(), norm, nn.Conv1d(6, 2, 1))
+
+
+def _recurrent():
+    return First(nn.GRU(24, 5, batch_first=True))
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "setting", "words"),
+    [
+        (Aligned, "table:embedding", {}, "its result is not that of table:embedding"),
+        (_normed, "2:_native_batch_norm_legit_no_training", {"epsilon": 0.5}, "eps is 0.5 in place of 1e-05"),
+        (_recurrent, "layer:gru", {"linear_before_reset": 0}, "linear_before_reset is 0 in place of 1"),
+        (_recurrent, "layer:gru", {"direction": "reverse"}, "direction is reverse in place of forward"),
+    ],
+)
+def test_what_was_edited_in_a_file_is_named_at_the_operator_that_it_belongs_to(tmp_path, make, name, setting, words):
+    module, inputs = make().eval(), PHONES if make is Aligned else INPUTS
+    file = forms.dynamo_onnx(module, inputs, tmp_path / "model.onnx")
+    assert diagnose(module, inputs, "onnxruntime", artefact=file).verdict == "pass"
+    if not setting:
+        with_constant(file, lambda nodes, held: next(one for one in held if list(held[one].dims) == [9, 4]), np.flipud)
+    model = onnx.load(file)
+    for node in (one for one in model.graph.node if one.op_type in ("BatchNormalization", "GRU")):
+        kept = [one for one in node.attribute if one.name not in setting]
+        del node.attribute[:]
+        node.attribute.extend([*kept, *(helper.make_attribute(*one) for one in setting.items())])
+    onnx.save(model, file)
+    found = diagnose(module, inputs, "onnxruntime", artefact=file, remedies=False)
+    assert [one.name for one in found.culprits] == [name]
+    assert words in str(found.first.mechanism)
 
 
 class Scaled(Net):

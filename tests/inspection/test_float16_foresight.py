@@ -7,6 +7,7 @@ import pytest
 from onnx import TensorProto
 
 import kokoro_nb as nb
+from kokoro_nb.inspection import whole_file
 from kokoro_nb.inspection.float16_foresight import foreseen, in_danger
 from kokoro_nb.inspection.node_judgement import relative_noise
 from kokoro_nb.inspection.onnx_file import read_onnx
@@ -66,7 +67,28 @@ def test_the_report_of_a_float32_file_foresees_and_that_of_a_float16_file_does_n
     assert "headroom of sums inside (bits)" in report.page(tmp_path / "report.html").read_text()
     half = nb.inspect(source(24000, "float16"), {"f0": np.full((1, 24000), 200, np.float16)})
     assert half.foresight == ()
-    assert half.first.blame == "precision"
+    assert (half.first.blame, half.first.key) == ("precision", "")
+
+
+def test_a_cast_to_float16_and_back_before_a_sine_is_named(written):
+    constants = {"rate": np.float32(1 / 8000), "axis": np.int64(1), "turn": np.float32(2 * np.pi)}
+    steps = [("Mul", "x rate", "s"), ("CumSum", "s axis", "c"), ("Cast", "c", "n", {"to": TensorProto.FLOAT16})]
+    steps += [("Cast", "n", "w", {"to": TensorProto.FLOAT}), ("Mul", "w turn", "p"), ("Sin", "p", "y")]
+    given = {"x": np.linspace(440, 441, 8000, dtype=np.float32)[None]}
+    (found,) = nb.inspect(written("cast.onnx", steps, constants, {"x": [1, 8000]}), given).findings
+    assert (found.key, found.blame) == ("Cast n", "precision")
+    assert "Sin y (Sin): 31.73% of its result, after 0.02% of its input; Cast n (Cast) rounds to 16" in found.statement
+    steps[2:4] = [("Identity", "c", "w")]
+    assert nb.inspect(written("plain.onnx", steps, constants, {"x": [1, 8000]}), given).findings == ()
+
+
+@pytest.mark.parametrize(("dtype", "named"), [("float16", False), ("float32", True)])
+def test_what_optimisation_changes_by_less_than_the_type_holds_is_no_finding(save, node, monkeypatch, dtype, named):
+    plain = whole_file.summaries
+    monkeypatch.setattr(whole_file, "summaries", lambda seen: (replace(one, optimised=4e-4) for one in plain(seen)))
+    x = np.linspace(-1, 1, 8).astype(dtype)
+    found = nb.inspect(save([node("Neg", ["x"], ["y"], name="/neg")], {"x": [8]}, ["y"], dtype=dtype), {"x": x})
+    assert [one.kind for one in found.findings] == ["optimisation"] * named
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["kept in float32", "in float16"])

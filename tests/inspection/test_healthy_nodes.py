@@ -17,21 +17,14 @@ batch_normalization clip conv convtranspose cumsum dynamicquantizelinear exp gel
 instance_normalization layernormalization lstm matmul matmulinteger qlinearconv qlinearmatmul quantizelinear
 reducesum resize softmax stft tanh convinteger
 """
+MASKED = "test_attention_4d_with_past_and_present_qk_matmul_bias_{}_mask_causal{}"
+LOWEST = "the runtime masks with the lowest float, the definition with -inf"
+ALIGNED = "the runtime aligns with the rounded size, the definition with the scaled one"
 DIFFERS = {
-    **dict.fromkeys(
-        [
-            f"test_attention_4d_with_past_and_present_qk_matmul_bias_{rank}_mask_causal{more}"
-            for rank in ("3d", "4d")
-            for more in ("", "_expanded")
-        ],
-        "the runtime masks with the lowest float, the definition with -inf",
-    ),
+    **{MASKED.format(rank, more): LOWEST for rank in ("3d", "4d") for more in ("", "_expanded")},
+    **{f"test_resize_downsample_scales_{mode}_align_corners": ALIGNED for mode in ("linear", "cubic")},
     "test_maxunpool_export_with_output_shape": "the runtime reads the indices in the smaller output",
     "test_optional_has_element_empty_optional_input": "the case leaves its input out",
-    **dict.fromkeys(
-        [f"test_resize_downsample_scales_{mode}_align_corners" for mode in ("linear", "cubic")],
-        "the runtime aligns with the rounded size, the definition with the scaled one",
-    ),
 }
 """What ONNX Runtime gives otherwise than onnx's reference, and why."""
 

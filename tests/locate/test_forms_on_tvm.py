@@ -91,11 +91,8 @@ ONE = {
 }
 
 
-NAN_KEPT = {
-    ("clamp", "NaN kept"): [lambda x: x.clamp(-1.0, 2.0)],
-    ("relu", "NaN kept"): [F.relu],
-    ("min", "NaN kept"): [lambda x: x.min() + x],
-}
+KEPT = {"clamp": lambda x: x.clamp(-1.0, 2.0), "relu": F.relu, "min": lambda x: x.min() + x}
+NAN_KEPT = {(kind, "NaN kept"): [function] for kind, function in KEPT.items()}
 
 
 def test_nan_of_others():

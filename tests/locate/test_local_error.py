@@ -85,11 +85,8 @@ def test_what_leaves_the_range_of_the_dtype_is_infinite(toy, step):
 
 
 def test_integers_and_truth_values_are_exact(toy, step, at):
-    steps = {
-        ":argmax": step("argmax.default", lambda x: np.argmax(x, axis=-1), "input:x"),
-        ":gt": step("gt.Scalar", lambda x: x > 0, "input:x"),
-    }
-    program = toy(steps)
+    largest = step("argmax.default", lambda x: np.argmax(x, axis=-1), "input:x")
+    program = toy({":argmax": largest, ":gt": step("gt.Scalar", lambda x: x > 0, "input:x")})
     right = _errors(program, program.trace())
     assert {(error.ratio, error.bound, error.bound_of_peak) for error in right.values()} == {(0, 0, 0)}
     assert [error.right.dtype for error in right.values()] == [np.int64, bool]
@@ -113,11 +110,8 @@ def test_a_comparison_with_a_number_that_float32_does_not_have(toy, step):
 
 
 def test_the_parts_of_complex_numbers_are_judged(toy, step, at):
-    steps = {
-        ":complex": step("complex.default", lambda x: (x + 1j * x).astype(np.complex64), "input:x"),
-        ":mul": step("mul.Tensor", lambda z: z * z.dtype.type(1.1 + 0.3j), ":complex"),
-    }
-    program = toy(steps)
+    made = step("complex.default", lambda x: (x + 1j * x).astype(np.complex64), "input:x")
+    program = toy({":complex": made, ":mul": step("mul.Tensor", lambda z: z * z.dtype.type(1.1 + 0.3j), ":complex")})
     assert max(error.ratio for error in _errors(program, program.trace()).values()) <= 1
     trace = program.trace({":mul": lambda z: at((0, 2, 3), z[0, 2, 3] + 1e-3j)(z)})
     error = _errors(program, trace)[":mul"]
@@ -139,10 +133,8 @@ def test_what_was_not_captured_is_computed_along(toy):
 
 
 def test_constants_that_went_into_it(toy, step):
-    steps = {
-        ":neg": step("neg.default", lambda w: -w, "constant:w"),
-        ":mul": step("mul.Tensor", lambda x, w, b: x * w + b, "input:x", ":neg", "constant:b"),
-    }
+    product = step("mul.Tensor", lambda x, w, b: x * w + b, "input:x", ":neg", "constant:b")
+    steps = {":neg": step("neg.default", lambda w: -w, "constant:w"), ":mul": product}
     program = toy(steps, constants={"w": np.float32(2.5), "b": np.float32(1)})
     judge = Judge(program, program.trace(missing=(":neg",)))
     assert judge.upstream(":mul") == ("input:x", "constant:b", "constant:w")
@@ -151,11 +143,8 @@ def test_constants_that_went_into_it(toy, step):
 
 def test_rounding_that_an_operator_multiplies_is_allowed_for(toy, step):
     # 1000 less 999.9 keeps four digits: the rounding of the sum before, which was not captured, is 1e-3 of the result
-    steps = {
-        ":add": step("add.Tensor", lambda x: x + 1000, "input:x"),
-        ":sub": step("sub.Tensor", lambda x: x - 1000, ":add"),
-    }
-    program = toy(steps)
+    added = step("add.Tensor", lambda x: x + 1000, "input:x")
+    program = toy({":add": added, ":sub": step("sub.Tensor", lambda x: x - 1000, ":add")})
     error = _errors(program, program.trace(missing=(":add",)))[":sub"]
     assert error.of_peak > 100 * 4 * EPS / 10
     assert error.ratio <= 1

@@ -1,13 +1,14 @@
 """A rewritten program beside what it was rewritten from: where the two part, and where they come together again."""
 
 import numpy as np
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.inspection import diagnose
-from kokoro_nb.locate.paired_programs import parting
+from kokoro_nb.locate.paired_programs import parting, with_inputs
 from tests.backends.small import Of, taking
 from tests.refusals import refused
 
@@ -93,8 +94,35 @@ def test_the_operator_that_gives_the_one_input_in_which_equal_operators_differ_i
     assert "allowed are 1e-05 of the peak" in str(output), "its limit is said"
 
 
-def test_an_argument_that_was_rewritten_is_told_by_its_name():
-    programs = [export_program(taking(lambda x, dim=dim: x.cumsum(dim).tanh()), X) for dim in (1, 2)]
+def _halves_exchanged(x):
+    gate, values = x.tan().chunk(2, 1)
+    return values * gate.sigmoid()
+
+
+@pytest.mark.parametrize(
+    ("right", "other", "name", "statement"),
+    [
+        (
+            lambda x: x.cumsum(1).tanh(),
+            lambda x: x.cumsum(2).tanh(),
+            ":cumsum",
+            "cumsum computed as one whose dim is 2, not 1",
+        ),
+        (lambda x: F.glu(x.tan(), 1), _halves_exchanged, ":mul", "glu computed as GLU with its halves exchanged"),
+        (lambda x: x.amax((1, 2)), lambda x: x.mean((1, 2)), ":mean", "no known mechanism explains it"),
+    ],
+    ids=["argument", "operator", "one number"],
+)
+def test_what_was_rewritten_is_told_by_the_operator_of_the_reference(right, other, name, statement):
+    programs = [export_program(taking(function), X) for function in (right, other)]
     culprit, _ = parting(programs[0], X, programs[1], X, "eager")
-    assert culprit.tap.name == ":cumsum"
-    assert culprit.mechanism.statement == "cumsum computed as one whose dim is 2, not 1"
+    assert (culprit.tap.name, culprit.mechanism.statement) == (name, statement)
+
+
+def test_a_reference_on_the_same_inputs_follows_to_others_and_one_on_its_own_stays():
+    module, longer = taking(lambda x: F.instance_norm(x)), {"x": F.pad(X["x"], (0, 40))}
+    program = export_program(module, X, {"x": {2: torch.export.Dim("frames", min=2, max=99)}})
+    assert diagnose(program, X, "onnxruntime", (module, X), at=longer).verdict == "pass"
+    own = module, {"x": X["x"][..., :20]}
+    for given, kept in ((own, own), (module, module), ((module, X), (module, longer))):
+        assert with_inputs(given, X, longer) == kept

@@ -10,6 +10,7 @@ from torch import nn
 
 from kokoro_nb.backends.exported import export_program
 from kokoro_nb.locate.local_error import Judge
+from kokoro_nb.locate.rounding_bound import RoundingBound
 from kokoro_nb.traces.trace import Recorder
 from tests.backends.small import Of
 
@@ -31,6 +32,15 @@ def judged(function, given, x, w=None):
     recorder.add(program.specification.operators[-1].name, given)
     trace = recorder.trace("simulated", arrays, {}, "by hand")
     return Judge(program.specification, trace).error(trace.taps[0].name)
+
+
+def test_a_size_that_is_computed_along_is_not_moved():
+    x = noise(2, 8)
+    open_axis = {"x": {1: torch.export.Dim("frames", min=2, max=64)}}
+    program = export_program(Of(lambda x: (x * 3).sum(1) / x.shape[1]), {"x": torch.zeros(2, 8)}, open_axis)
+    right, bound = program.specification, RoundingBound("float32")
+    right.recompute(":div", {"x": x}, {}, substitute=bound)
+    np.testing.assert_allclose(bound.last, 3 * x.mean(1), rtol=1e-5)
 
 
 def one_by_one(terms):

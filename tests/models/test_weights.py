@@ -16,12 +16,7 @@ def test_digest_depends_on_names_values_shapes_and_dtypes_but_not_on_order():
     a, b = torch.arange(4.0), torch.ones(2)
     same = digest_tensors({"a": a, "b": b})
     assert digest_tensors({"b": b, "a": a}) == same
-    others = [
-        {"a": a, "c": b},
-        {"a": a, "b": 2 * b},
-        {"a": a.reshape(2, 2), "b": b},
-        {"a": a.to(torch.float64), "b": b},
-    ]
+    others = [{"a": a, "c": b}, {"a": a, "b": 2 * b}, {"a": a.reshape(2, 2), "b": b}, {"a": a.double(), "b": b}]
     assert len({same, *(digest_tensors(other) for other in others)}) == 5
 
 

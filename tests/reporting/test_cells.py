@@ -44,28 +44,17 @@ def test_whatever_a_program_says_is_escaped_or_sanitised():
 
 
 def test_the_title_is_taken_out_and_headings_get_anchors_of_their_own():
-    body = render(
-        new_markdown_cell("# Title\n\nQuestion?"), new_markdown_cell("## Effect\n## Effect\n### *Deep*\n#### x")
-    )
+    body = render(*map(new_markdown_cell, ("# Title\n\nQuestion?", "## Effect\n## Effect\n### *Deep*\n#### x")))
     assert body.title == "Title"
     assert "<h1" not in body.html
-    assert [(heading.level, heading.text, heading.anchor) for heading in body.headings] == [
-        (2, "Effect", "section-effect"),
-        (2, "Effect", "section-effect-2"),
-        (3, "Deep", "section-deep"),
-    ]
+    expected = [(2, "Effect", "section-effect"), (2, "Effect", "section-effect-2"), (3, "Deep", "section-deep")]
+    assert [(heading.level, heading.text, heading.anchor) for heading in body.headings] == expected
 
 
 def test_the_cell_that_failed_is_marked_and_those_after_it_were_not_executed():
     marker = new_markdown_cell("papermill's own", metadata={"tags": ["papermill-error-cell-tag"]})
-    body = render(
-        marker,
-        new_markdown_cell("## One"),
-        code(),
-        new_markdown_cell("## Two"),
-        code(error("NaN at <har>")),
-        code(count=None),
-    )
+    one, two = map(new_markdown_cell, ("## One", "## Two"))
+    body = render(marker, one, code(), two, code(error("NaN at <har>")), code(count=None))
     assert body.stopped == "cell-4"
     assert [heading.failed for heading in body.headings] == [False, True]
     page = BeautifulSoup(body.html, "html.parser")

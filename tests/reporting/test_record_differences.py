@@ -13,6 +13,7 @@ from kokoro_nb.traces.record import sketched
 from tests.traces.test_record import OPERATOR, X, record
 
 RIGHT = {**OPERATOR, "verdict": "pass", "error / rounding": 0.5}
+OTHER = {"label": "net", "model": "other"}
 OLD, NEW = {"onnxruntime": "1.22.0", "torch": "2.8.0"}, {"onnxruntime": "1.31.1", "torch": "2.13.0"}
 
 
@@ -82,10 +83,7 @@ def test_outputs_are_compared_at_the_elements_that_are_held(pair):
 @pytest.mark.parametrize(
     ("other", "sentence"),
     [
-        (
-            {"subject": {"label": "net", "model": "other"}},
-            "The records are of different models, net (a) and net (other)",
-        ),
+        ({"subject": OTHER}, "The records are of different models, net (a) and net (other)"),
         ({"inputs": [sketched(X + 1, name="x")]}, "The records are of different inputs, 'x' for one"),
         ({"inputs": [sketched(X, name="y")]}, "The records are of different inputs, 'x' for one"),
     ],

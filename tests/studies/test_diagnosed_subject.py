@@ -12,11 +12,17 @@ def example():
     return torch.nn.Tanh(), {"input": torch.ones(1, 2, 3)}
 
 
+def rewritten():
+    return *example(), example()
+
+
 def test_inputs_from_a_file_and_what_does_not_fit(tmp_path):
     target = f"{__file__}:example"
     np.savez(tmp_path / "x.npz", input=np.ones((1, 2, 5), np.float32))
     subject = study.diagnosed_subject(target, inputs=str(tmp_path / "x.npz"))
     assert tuple(subject.inputs["input"].shape) == (1, 2, 5)
+    beside = study.own_module(f"{__file__}:rewritten", [], inputs=tmp_path / "x.npz").reference
+    assert beside[1]["input"].shape == (1, 2, 5), "what it was rewritten from follows"
     refused("cannot be read", study.diagnosed_subject, target, inputs=str(tmp_path / "absent.npz"))
     refused("no patch 'two_pas_norm'", study.diagnosed_subject, target, patches="all but two_pas_norm")
 

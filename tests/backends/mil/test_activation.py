@@ -17,10 +17,8 @@ def _cases(**more):
     return [{"inputs": x, **more} for x in (EDGES, FINITE)]
 
 
-def _spread(alpha):
-    return torch.tensor(alpha).double().reshape(1, 2, 1, 1)
-
-
+SPREAD, ALIKE = torch.tensor(CHANNELS).double().reshape(1, 2, 1, 1), {"alpha": CHANNELS, "beta": CHANNELS}
+GELUS = ("EXACT", "TANH_APPROXIMATION", "SIGMOID_APPROXIMATION")
 CASES = {
     **dict.fromkeys(("relu", "relu6", "sigmoid", "softsign", "softplus"), _cases()),
     **dict.fromkeys(("leaky_relu", "thresholded_relu", "elu"), _cases(alpha=0.3)),
@@ -29,18 +27,11 @@ CASES = {
     "silu": _cases(expected=lambda x: x * (1 / (1 + torch.exp(-x)))),
     "prelu": [{"inputs": FINITE, "alpha": CHANNELS}],
     "softplus_parametric": [
-        {"inputs": FINITE, "alpha": CHANNELS, "beta": CHANNELS},
+        {"inputs": FINITE, **ALIKE},
         # far out: coremltools' own value overflows
-        {
-            **{"inputs": 400 * FINITE, "alpha": CHANNELS, "beta": CHANNELS},
-            "expected": lambda x: _spread(CHANNELS) * F.softplus(_spread(CHANNELS) * x),
-        },
+        {"inputs": 400 * FINITE, **ALIKE, "expected": lambda x: SPREAD * F.softplus(SPREAD * x)},
     ],
-    "gelu": [
-        {"inputs": x, "mode": mode}
-        for x in (EDGES[3:], FINITE)
-        for mode in ("EXACT", "TANH_APPROXIMATION", "SIGMOID_APPROXIMATION")
-    ],
+    "gelu": [{"inputs": x, "mode": mode} for x in (EDGES[3:], FINITE) for mode in GELUS],
     "softmax": [{"inputs": FINITE, "axis": axis} for axis in (-1, 1)]
     + [
         {"inputs": np.array([[0, -np.inf, 1], [-np.inf] * 3, [0, np.inf, 1], [0, np.nan, 1]], "float32")},

@@ -36,6 +36,8 @@ OFFSET = Narrow([[1, -2, 3], [0, 4, -8]], "int4")
 ROWS = np.arange(24, dtype="uint8").reshape(2, 3, 4)
 STEPS = np.arange(-12, 12, dtype="int8").reshape(2, 3, 4)
 VECTOR, ZERO = np.array([0.5, 0.25, 2.0], "float32"), np.array([1, -2, 3], "int8")
+CHOSEN, SPARSE = {"indices_mask": BITS}, {"data_mask": BITS, "nonzero_data": _whole(-9, 9, COUNT).astype("int8")}
+TWOS, FOURS = Narrow(np.arange(COUNT) % 2, "uint1"), Narrow(np.arange(COUNT) % 4, "uint2")
 # Type of the operator -> the operator set that the weight is written in, and the operator's inputs.
 WEIGHTS = {
     "constexpr_affine_dequantize": [
@@ -58,24 +60,15 @@ WEIGHTS = {
         ("iOS18", {"data": _whole(-128, 128, 4, 6).astype("int8"), "scale": _tables(1, 6).astype("float16")}),
     ],
     "constexpr_lut_to_sparse": [
-        ("iOS18", {"indices_mask": BITS, "indices_nonzero_data": chosen, "lut": _tables(1, 1, *size), **axis})
-        for chosen, size, axis in (
-            (Narrow(np.arange(COUNT) % 4, "uint2"), (4, 1), {}),
-            (Narrow(np.arange(COUNT) % 2, "uint1"), (2, 2), {"vector_axis": np.int32(0)}),
-        )
+        ("iOS18", {**CHOSEN, "indices_nonzero_data": FOURS, "lut": _tables(1, 1, 4, 1)}),
+        ("iOS18", {**CHOSEN, "indices_nonzero_data": TWOS, "lut": _tables(1, 1, 2, 2), "vector_axis": np.int32(0)}),
     ],
     "constexpr_sparse_blockwise_shift_scale": [
-        (
-            "iOS18",
-            {
-                **{"data_mask": BITS, "nonzero_data": _whole(-9, 9, COUNT).astype("int8"), "scale": _tables(1, 6)},
-                "offset": np.arange(6, dtype="int8")[None],
-            },
-        )
+        ("iOS18", {**SPARSE, "scale": _tables(1, 6), "offset": np.arange(6, dtype="int8")[None]})
     ],
 }
 X = np.linspace(-3, 3, 24, dtype="float32").reshape(2, 3, 4)
-ALONG, ZEROS = VECTOR.reshape(1, 3, 1), ZERO.astype("float32").reshape(1, 3, 1)
+WIDE = VECTOR.reshape(1, 3, 1) * (STEPS - ZERO.astype("float32").reshape(1, 3, 1))
 CASES = {
     "quantize": [
         {"inputs": {"input": X}, "scale": 0.02, "output_dtype": "int8"},  # beyond 127
@@ -84,10 +77,7 @@ CASES = {
     ],
     "dequantize": [
         {"inputs": {"input": STEPS}, "scale": 0.25, "expected": np.float32(0.25) * STEPS},
-        {
-            **{"inputs": {"input": STEPS}, "scale": VECTOR, "zero_point": ZERO, "axis": -2},
-            "expected": ALONG * (STEPS - ZEROS),
-        },
+        {"inputs": {"input": STEPS}, "scale": VECTOR, "zero_point": ZERO, "axis": -2, "expected": WIDE},
     ],
     **dict.fromkeys(WEIGHTS, ()),
 }
@@ -100,8 +90,7 @@ def test_a_compressed_weight(mil, kind, number):
     given |= {"shape": np.array(given["shape"], "uint32")} if "shape" in given else {}
     program, _, results = mil.build(kind, {}, given, opset)
     theirs = results[0].op.materialized_val_inference()
-    for ours, other in zip(
-        Interpreter(program).run({}).values(), theirs if isinstance(theirs, tuple) else (theirs,), strict=True
-    ):
+    theirs = theirs if isinstance(theirs, tuple) else (theirs,)
+    for ours, other in zip(Interpreter(program).run({}).values(), theirs, strict=True):
         assert ours.dtype == np.dtype(other.dtype.str)
         np.testing.assert_allclose(ours, other, rtol=1e-6 if ours.dtype != np.float16 else 2.0**-10)

@@ -99,6 +99,12 @@ def _pool(x, kernel, expected, pad_type="valid", **constants):
     return {"inputs": x, "kernel_sizes": kernel, "pad_type": pad_type, **constants, "expected": expected}
 
 
+def _averaged(size, stride, ceil_mode, excluded):
+    options = {"stride": stride, "padding": 1, "ceil_mode": ceil_mode, "count_include_pad": not excluded}
+    constants = {"strides": [stride], "ceil_mode": ceil_mode, "exclude_padding_from_average": excluded, **PADDED}
+    return _pool(LINE, [size], lambda x: _mean(x, size, **options), **constants)
+
+
 PADDED = {"pad_type": "custom", "pad": [1, 1]}
 CASES |= {
     "max_pool": [
@@ -110,17 +116,8 @@ CASES |= {
     ],
     "avg_pool": [
         _pool(TORN, [3], lambda x: _mean(x, 3)),
-        *(
-            _pool(
-                LINE,
-                [size],
-                lambda x, size=size, stride=stride, excluded=excluded: _mean(
-                    x, size, stride=stride, padding=1, ceil_mode=size == 4, count_include_pad=not excluded
-                ),
-                **{"strides": [stride], "ceil_mode": size == 4, "exclude_padding_from_average": excluded, **PADDED},
-            )
-            for size, stride, excluded in ((3, 2, False), (4, 3, True))
-        ),
+        _averaged(3, 2, False, False),
+        _averaged(4, 3, True, True),
         _pool(IMAGE, [2, 3], lambda x: _mean(x, (2, 3), stride=(2, 1)), strides=[2, 1]),
         _pool(VOLUME, [2, 1, 2], lambda x: _mean(x, (2, 1, 2))),
     ],

@@ -185,13 +185,8 @@ def test_what_has_no_seed_is_reported_and_draws_anew_in_each_call(mil):
 
 
 # Executed by the programs below, which a table of single operators cannot hold.
-CASES |= dict.fromkeys(
-    (
-        *("cond", "while_loop", "read_state", "coreml_update_state"),
-        *("make_list", "list_length", "list_read", "list_write", "list_gather", "list_scatter"),
-    ),
-    (),
-)
+CASES |= dict.fromkeys(("cond", "while_loop", "read_state", "coreml_update_state", "make_list"), ())
+CASES |= {f"list_{name}": () for name in ("length", "read", "write", "gather", "scatter")}
 
 
 def _values(outputs):
@@ -232,12 +227,8 @@ def test_a_list_is_written_read_and_grows(mil, mb):
         both = mb.stack(values=[x, mb.mul(x=x, y=2.0)], axis=0)
         ls = mb.list_scatter(ls=ls, indices=np.array([1, 0], "int32"), value=both)
         grown = mb.list_write(ls=ls, index=3, value=mb.mul(x=x, y=3.0))
-        return (
-            mb.list_read(ls=ls, index=0),
-            mb.list_gather(ls=grown, indices=np.array([3, 1], "int32")),
-            mb.list_length(ls=grown),
-            mb.list_length(ls=ls),
-        )
+        read, gathered = mb.list_read(ls=ls, index=0), mb.list_gather(ls=grown, indices=np.array([3, 1], "int32"))
+        return read, gathered, mb.list_length(ls=grown), mb.list_length(ls=ls)
 
     interpreter = Interpreter(mil.program({"x": (2,)}, body, "iOS18"))
     outputs = _values(interpreter.run({"x": np.array([1.0, 2.0], "float32")}))

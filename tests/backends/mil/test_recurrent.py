@@ -146,14 +146,10 @@ ODD = np.array([[1.0, np.inf], [np.nan, 0.0]], "float32")
 
 CASES |= {
     "matmul": [
-        *(
-            {"inputs": {"x": _x(*x), "y": _x(*y)}, "transpose_x": tx, "transpose_y": ty}
-            for x, y, tx, ty in [
-                ((7, 3), (2, 7), True, True),
-                ((2, 1, 3, 7), (4, 7, 2), False, False),
-                ((7,), (7, 2), False, False),  # with (4, 7, 2) coremltools infers a wrong shape
-            ]
-        ),
+        {"inputs": {"x": _x(7, 3), "y": _x(2, 7)}, "transpose_x": True, "transpose_y": True},
+        {"inputs": {"x": _x(2, 1, 3, 7), "y": _x(4, 7, 2)}, "transpose_x": False, "transpose_y": False},
+        # with (4, 7, 2) coremltools infers a wrong shape
+        {"inputs": {"x": _x(7), "y": _x(7, 2)}, "transpose_x": False, "transpose_y": False},
         {"inputs": {"x": np.arange(6, dtype="int32").reshape(2, 3), "y": WHOLE}},
         {"inputs": {"x": ODD, "y": np.array([[1.0], [0.0]], "float32")}},
     ],

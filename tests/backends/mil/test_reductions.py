@@ -23,12 +23,11 @@ def _over_axis(x):
 
 
 SUMS = ("sum", "mean", "prod", "max", "min", "sum_square", "l1_norm", "l2_norm", "log_sum_exp")
+PLACES = (*_over_axis(X), *_over_axis(WHOLE), {"inputs": ODD, "axis": 1})
 CASES = {
     **dict.fromkeys((f"reduce_{name}" for name in SUMS), _over_axes(X, ODD, WHOLE)),
     "reduce_log_sum": _over_axes(np.abs(X), np.abs(WHOLE) + 1),
-    **dict.fromkeys(
-        ("reduce_argmax", "reduce_argmin"), (*_over_axis(X), *_over_axis(WHOLE), {"inputs": ODD, "axis": 1})
-    ),
+    **dict.fromkeys(("reduce_argmax", "reduce_argmin"), PLACES),
 }
 
 
@@ -81,29 +80,23 @@ def _sums(axis, exclusive, reverse):
     return expected
 
 
+SORTED = {"inputs": UNSORTED, "axis": 0}, {"inputs": RANKS, "axis": -1}
 CASES |= {
-    "argsort": [
-        {"inputs": x, "axis": axis, "ascending": ascending}
-        for x, axis in ((UNSORTED, 0), (RANKS, -1), (UNEVEN, -1))
-        for ascending in (True, False)
-    ],
+    "argsort": [{**one, "ascending": up} for one in (*SORTED, {"inputs": UNEVEN, "axis": -1}) for up in (True, False)],
     "topk": [
-        {"inputs": x, "k": k, "axis": axis, "ascending": ascending}
-        for x, k, axis in ((UNSORTED, 1, -1), (RANKS, 2, 0))
-        for ascending in (True, False)
-    ]
-    + [{"inputs": UNEVEN, "k": 3}, {"inputs": UNSORTED, "k": 2, "return_indices": False}],
+        *({**one, "k": k, "ascending": up} for k, one in zip((2, 1), SORTED, strict=True) for up in (True, False)),
+        *({"inputs": UNEVEN, "k": 3}, {"inputs": UNSORTED, "k": 2, "return_indices": False}),
+    ],
     "cumsum": [
-        {
-            **{"inputs": x, "axis": axis, "exclusive": exclusive, "reverse": reverse},
-            # coremltools' own value fails where it is exclusive
-            **({"expected": _sums(axis, exclusive, reverse)} if exclusive else {}),
-        }
-        for x, axis in ((UNSORTED, 0), (RANKS, -1))
-        for exclusive in (False, True)
-        for reverse in (False, True)
-    ]
-    + [{"inputs": UNEVEN, "axis": 1}],
+        *({**one, "exclusive": False, "reverse": reverse} for one in SORTED for reverse in (False, True)),
+        # coremltools' own value fails where it is exclusive
+        *(
+            {**one, "exclusive": True, "reverse": reverse, "expected": _sums(one["axis"], True, reverse)}
+            for one in SORTED
+            for reverse in (False, True)
+        ),
+        {"inputs": UNEVEN, "axis": 1},
+    ],
 }
 
 

@@ -82,16 +82,6 @@ def test_a_fill_is_a_tensor_of_its_own(mil):
 
 DEEP = np.arange(2 * 8 * 2 * 3, dtype="float32").reshape(2, 8, 2, 3)
 WIDE = np.arange(2 * 2 * 4 * 6, dtype="float32").reshape(2, 2, 4, 6)
-
-
-CASES |= {
-    "pixel_shuffle": [{"inputs": DEEP, "upscale_factor": 2, "expected": lambda x: F.pixel_shuffle(x, 2)}],
-    "pixel_unshuffle": [
-        {"inputs": WIDE, "downscale_factor": np.uint32(2), "expected": lambda x: F.pixel_unshuffle(x, 2)}
-    ],
-}
-
-
 IMAGE = np.random.default_rng(0).normal(size=(1, 2, 4, 6)).astype("float32")
 LINE = IMAGE[:, :, :, :1]
 LONG = np.random.default_rng(1).normal(size=(1, 3, 600, 1)).astype("float32")
@@ -115,6 +105,8 @@ def _column(*numbers):
 
 HALVES = _column(0, 0.5, 1, 1.5, 2, 2).astype("float64")
 CASES |= {
+    "pixel_shuffle": [_case(DEEP, lambda x: F.pixel_shuffle(x, 2), upscale_factor=2)],
+    "pixel_unshuffle": [_case(WIDE, lambda x: F.pixel_unshuffle(x, 2), downscale_factor=np.uint32(2))],
     "upsample_nearest_neighbor": [
         _up(IMAGE, 2, 3, _nearest((8, 18))),
         _up(IMAGE, 1.5, 0.5, _nearest((6, 3)), half=False),  # MIL has no float16 factors

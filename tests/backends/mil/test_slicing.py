@@ -26,6 +26,12 @@ def _update(x, update, *more, **stride):
     return {**_slice(x, *more, **stride), "inputs": {"x": x, "update": update}, "opset": "iOS18"}
 
 
+def _hot(indices, size, expected, **more):
+    return {"inputs": {"indices": indices}, "one_hot_vector_size": size, "expected": expected, **more}
+
+
+EIGHTHS = {"start": np.float32(0), "end": np.float32(2), "step": np.float32(0.125)}
+HOT, LEVELS = 3 * np.eye(4, dtype="float32")[[2, 0, 3]] - 1, {"on_value": 2.0, "off_value": -1.0}
 CASES = {
     "slice_by_index": [
         _slice(WHOLE, [0, 0, 1], [3, 4, 5], stride=[2, 3, 2]),
@@ -48,24 +54,11 @@ CASES = {
     "range_1d": [
         {"inputs": {}, "start": np.int32(2), "end": np.int32(11), "step": np.int32(3)},
         {"inputs": {}, "start": np.int32(5), "end": np.int32(-1), "step": np.int32(-2)},
-        {
-            "inputs": {"start": np.float32(0), "end": np.float32(2), "step": np.float32(0.125)},
-            "expected": np.arange(0, 2, 0.125),
-        },
+        {"inputs": EIGHTHS, "expected": np.arange(0, 2, 0.125)},
     ],
     "one_hot": [
-        {
-            **{"inputs": {"indices": _ints(2, 0, 3)}, "axis": axis},
-            **{"one_hot_vector_size": 4, "on_value": 2.0, "off_value": -1.0},
-            "expected": np.moveaxis(3 * np.eye(4, dtype="float32")[[2, 0, 3]] - 1, -1, axis),
-        }
-        for axis in (-1, 0)
-    ]
-    + [
-        {
-            **{"inputs": {"indices": _ints(-1, 0, 5)}, "one_hot_vector_size": 2},
-            "expected": _ints(0, 0, 1, 0, 0, 0).reshape(3, 2),
-        }
+        _hot(_ints(-1, 0, 5), 2, _ints(0, 0, 1, 0, 0, 0).reshape(3, 2)),
+        *(_hot(_ints(2, 0, 3), 4, HOT.T if axis == 0 else HOT, axis=axis, **LEVELS) for axis in (-1, 0)),
     ],
     "non_zero": [{"inputs": np.array([[0.0, -0.0, 2.0], [np.nan, 0.0, -1.0]], "float32")}, {"inputs": TRUTHS}],
 }
@@ -76,14 +69,9 @@ def test_bounds_that_are_no_constants(mil):
     np.testing.assert_array_equal(part, ROW[1:-2])
 
 
-BEYOND = "out of range for an axis of 7"
+BEYOND, FAR = "out of range for an axis of 7", {"x": ROW, "begin": _ints(9), "end": _ints(0)}
 REFUSED = [
-    (
-        "slice_by_index",
-        {"x": ROW, "begin": _ints(9), "end": _ints(0)},
-        {"squeeze_mask": [True]},
-        "index 9 is out of bounds for axis 0",
-    ),
+    ("slice_by_index", FAR, {"squeeze_mask": [True]}, "index 9 is out of bounds for axis 0"),
     ("slice_by_size", {"x": ROW, "begin": _ints(5), "size": _ints(3)}, {}, BEYOND),
     ("slice_by_size", {"x": ROW, "begin": _ints(-8), "size": _ints(1)}, {}, BEYOND),
 ]
