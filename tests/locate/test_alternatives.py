@@ -89,7 +89,7 @@ def _first(kind, given, right, arguments):
         ("div.Tensor_mode", np.trunc(QUOTIENT), np.floor(QUOTIENT), FLOORED, "is trunc, not floor"),
         ("_to_copy", np.int8([127, 1]), np.int8([44, 1]), BEYOND, "a cast to int8 of numbers be"),
         ("sub", [100, 0], [-156, 0], {"self": np.array([-128, 0]), "other": np.array([28, 0])}, "int8, which wrap"),
-        ("cumsum", [2**30, -(2**31)], [2**30, 2**31], {"self": np.int32([2**30] * 2), "dim": 0}, "wrap around"),
+        ("cumsum", [2**30, -(2**31)], [2**30, 2**31], {"self": np.int32([2**30] * 2), "dim": 0, "dtype": None}, "wrap"),
     ],
 )
 def test_what_was_computed_is_named(kind, given, right, arguments, words):
