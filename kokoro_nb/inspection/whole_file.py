@@ -263,11 +263,13 @@ def amplifier(nodes: Sequence[Any], judgements: Sequence[NodeJudgement]) -> tupl
             narrow |= dict.fromkeys(node.outputs if has_halves([judgement]) else (), node)
     made = {name: node for node in nodes for name in node.outputs}
     for words, node, before in most_noise(rows):
+        near = {name: one for name, one in narrow.items() if noises[name] >= before / 2}
         pending = [] if node in narrow.values() else list(node.reads)
         for name in pending:  # which grows meanwhile
-            if name in narrow and noises[name] >= before / 2:
-                return f"; most noise enters at {words}; {narrow[name]} rounds to 16 bits before it", narrow[name]
-            pending += [one for one in getattr(made.get(name), "reads", ()) if one not in pending]
+            read = getattr(made.get(name), "reads", ())
+            if name in near and not near.keys() & {*read}:  # else it may only move what another one rounds
+                return f"; most noise enters at {words}; {near[name]} rounds to 16 bits before it", near[name]
+            pending += [one for one in read if one not in pending]
         return f"; most noise enters at {words}", None
     return "", None
 
