@@ -199,8 +199,8 @@ class PairedPrograms(PairedValues):
         part = "the first divergence" if shown is None else "where the file parts"
         words = f"{node} is {part} from {self.reference.label}: {'; '.join(words for _, words in how[:FEW])}"
         words += "" if shown is None or shown is node else f"; {shown.key} is the first that shows it"
-        fixed = there in self.known and self.is_fixed(there)  # made of constants: what reads it stands for it
-        return replace(_found(node, how[0][0], f"{words}."), counterpart="" if fixed else there)
+        bare = any(one.key == there and not one.reads for one in self.reference.nodes)  # what reads it stands for it
+        return replace(_found(node, how[0][0], f"{words}."), counterpart="" if bare else there)
 
     def _unlike_twin(self, node: ComparedNode, other: ComparedNode) -> Iterator[InspectionFinding]:
         """Yield what is different about a node whose counterpart is of the same operator, or else before it."""
