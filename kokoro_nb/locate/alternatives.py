@@ -10,6 +10,7 @@ import torch
 
 from kokoro_nb.locate.forms import axes_of, with_last
 from kokoro_nb.torch_private import schema
+from kokoro_nb.traces.statistics import largest
 
 Alternative = tuple[str, Callable[..., Any]]  # in words, and what it gives of the arguments by name; None: not of these
 SELU = 1.6732632423543772  # its alpha, as PyTorch has it
@@ -150,9 +151,8 @@ ALTERNATIVES: dict[str, tuple[Alternative, ...]] = {
 
 def wrapped(right: np.ndarray) -> Iterator[Alternative]:
     """Yield whole numbers in types that do not hold them, as C casts them: modulo a power of two."""
-    whole = right.size and np.abs(right).max() < 2.0**63 and np.array_equal(right, np.trunc(right))
-    for dtype in map(np.dtype, ("int32", "int16", "int8") if whole else ()):
-        if np.abs(right).max() > np.iinfo(dtype).max:
+    if (top := largest(right)) < 2.0**63 and np.array_equal(right, np.trunc(right)):
+        for dtype in (np.dtype(one) for one in ("int32", "int16", "int8") if top > np.iinfo(one).max):
             cut = right.astype(np.int64).astype(dtype)
             yield f"whole numbers in {dtype.name}, which wrap around", lambda cut=cut, **_: cut
 

@@ -245,9 +245,9 @@ def _lost_start(subject: Subject, outputs: Any, limits: Limits) -> list[Culprit]
     meaning = subject.known.meaning
     buffers = meaning.program.graph_signature.buffers_to_mutate.values()
     held = {name: made for name, made in meaning.state.items() if name in buffers and made}
-    zeroed = _zeroed(meaning, held).run(subject.known.inputs, double=True)
-    started = any(meaning.stored(name).any() for name in held)
-    if not started or worst_output(zeroed, outputs, limits).verdict != "pass":
+    if not any(meaning.stored(name).any() for name in held):
+        return []
+    if worst_output(_zeroed(meaning, held).run(subject.known.inputs, double=True), outputs, limits).verdict != "pass":
         return []
     operators, backend = {one.name: one for one in meaning.operators}, subject.runtime.name
     causes = {name: _lost_start_of(name) for name in held}

@@ -14,7 +14,7 @@ from kokoro_nb.markup import Fragment, number, resource, table
 from kokoro_nb.reporting.fragments import rendered
 from kokoro_nb.reporting.style import NAN_MARK, REFERENCE, colours, encode_png
 from kokoro_nb.storage import json_ready
-from kokoro_nb.traces.statistics import of_peak
+from kokoro_nb.traces.statistics import largest, of_peak
 from kokoro_nb.traces.trace import CONSTANT, INPUT, Operator, Tap, Trace
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def collect(
         if tap is None or tap.value is None or right is None or right.shape != tap.statistics.shape:
             right = apart = None
         else:
-            gap, peak = (float(np.abs(one).max(initial=0.0)) for one in (_gap(tap.value, right), _gap(right, 0)))
+            gap, peak = map(largest, (_gap(tap.value, right), _gap(right, 0)))
             apart = of_peak(gap, peak)
         culprits = tuple(one for one in findings if one is not None and one.name == operator.name)
         entries.append(Entry(place, operator, tap, judged.get(operator.name), right, apart, culprits))
@@ -352,7 +352,7 @@ def strip(
     channels share a column, the worst is shown: the largest value, of what is finite the smallest.
     """
     known = values[np.isfinite(values)]
-    top = high or float(np.abs(known).max(initial=0.0)) or 1.0
+    top = high or largest(known) or 1.0
     bottom = -top if low is None else low
     if values.size > WIDTH:
         edges = np.arange(WIDTH) * values.size // WIDTH
