@@ -8,20 +8,23 @@ node to the next), the whole file is run with the values of the group as its out
 
 import time
 from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kokoro_nb.backends.artefacts import give_back_memory
+from kokoro_nb.backends.base import quietly
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection import node_judgement, onnx_model
 from kokoro_nb.inspection.float16_foresight import HalfPrecisionNode, HalfPrecisionWatch
 from kokoro_nb.inspection.input_maker import made_inputs
 from kokoro_nb.inspection.judged_run import Blame, JudgedRun, OperatorAlone
 from kokoro_nb.inspection.node_judgement import Far, NodeJudgement, NodeOutputError, is_finite, judged_outputs
-from kokoro_nb.inspection.onnx_file import Computed, OnnxFile
+from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_model import OnnxNode, OtherRuns, freeing, last_readers, run_once
 from kokoro_nb.inspection.quantisation_budget import BudgetWatch, QuantisationBudget
 from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, by_reference
@@ -34,6 +37,7 @@ MOST = 60  # nodes of one group: the values of the next ones may be far larger t
 AT_ONCE = 32 * 2**20  # bytes of the values of one group that runs by itself
 OF_WHOLE = 256 * 2**20  # the same where the whole file is run for each group
 HEAVY = 128 * 2**20  # bytes of a file whose groups are not run on two threads: each would be loaded once more
+WORKERS = 2  # threads: the next group runs, and nodes are judged, while the true values are computed
 APART = 2.0**-16  # of the peak: what orders of summation make of it on several threads is less
 AGAIN, THREADS = "a second call", "two threads"
 GIVEN = tuple(map(np.dtype, ("f4", "f8", "?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")))
@@ -282,14 +286,16 @@ def examined(file: OnnxFile, inputs: Arrays, seconds: float = float("inf"), tell
     true = TrueValues(file, {**inputs, **drawn})
     found: list[NodeJudgement] = []
     watch, groups = BudgetWatch(file, nodes), NodeGroups(file, nodes, inputs)
-    for group, values in groups:
-        for node in freeing(group, freed, true.values, true.watch.half):
-            found.append(_judged(file, node, values, true))
-            watch.see(node, values)
-            tell(f"{len(found)} of {len(nodes)} nodes")
-        give_back_memory()
-        if time.monotonic() > until:
-            break
+    with quietly(), ThreadPoolExecutor(WORKERS) as pool:  # quietly here: threads have one standard error
+        for group, values in _ahead(iter(groups), pool):
+            judged = _judged(file, group, values, true, pool)
+            for node, one in zip(freeing(group, freed, true.values, true.watch.half), judged, strict=False):
+                found.append(one)
+                watch.see(node, values)
+                tell(f"{len(found)} of {len(nodes)} nodes")
+            give_back_memory()
+            if time.monotonic() > until:
+                break
     ends = {name: true.values[name] for name in outputs if name in true.values}
     about = file, drawn, watch.budget, others, groups.unlike, tuple(true.watch.found)
     return FileRun(nodes, tuple(found), inputs, outputs, ends, *about)
@@ -302,20 +308,33 @@ def _run(file: OnnxFile, inputs: Arrays, names: list[str]) -> dict[str, Value]:
     return held | (run_once(file.model, inputs, inner) if inner else {})
 
 
-def _judged(file: OnnxFile, node: OnnxNode, values: Values, true: "TrueValues") -> NodeJudgement:
-    """Judge one node, and take its true values further: what it gives on the true values before it."""
-    call, inputs = file.call(node, values)
-    given = [values.get(name) if name else None for name in node.proto.output]
-    about = (node.index, node.key, node.operator)
-    if node.is_random:
-        return NodeJudgement(*about, "unknown", "draws at random")
-    return node_judgement.judgement(
-        about,
-        all(map(is_finite, inputs)),
-        lambda: judged_outputs(call, inputs, given),
-        lambda right: true.far(node, given, (call, inputs, right)),
-        lambda errors: node_judgement.unrounded_inputs_explain(call, inputs, given, errors, file.constants),
-    )
+def _ahead(groups: Iterator[Any], pool: Executor) -> Iterator[Any]:
+    """Yield items, while the next one is already made in a thread."""
+    coming = pool.submit(next, groups, None)
+    while (one := coming.result()) is not None:
+        coming = pool.submit(next, groups, None)
+        yield one
+
+
+def _judged(
+    file: OnnxFile, group: tuple[OnnxNode, ...], values: Values, true: "TrueValues", pool: Executor
+) -> Iterator[NodeJudgement]:
+    """Judge nodes, several at once, and take their true values further, in order: what they give on those before."""
+    given = {node: [values.get(name) if name else None for name in node.proto.output] for node in group}
+    calls = {node: file.call(node, values) for node in group}
+    errors = {node: pool.submit(judged_outputs, *calls[node], given[node]) for node in group if not node.is_random}
+    for node, (call, inputs) in calls.items():
+        about = (node.index, node.key, node.operator)
+        if node.is_random:
+            yield NodeJudgement(*about, "unknown", "draws at random")
+            continue
+        yield node_judgement.judgement(
+            about,
+            all(map(is_finite, inputs)),
+            errors.pop(node).result,
+            partial(true.far, node, given[node], (call, inputs)),
+            partial(node_judgement.unrounded_inputs_explain, call, inputs, given[node], constants=file.constants),
+        )
 
 
 class TrueValues:
@@ -334,12 +353,12 @@ class TrueValues:
         self.kept = {*values, *file.constants}  # names of what the runtime has exactly
         self.watch = HalfPrecisionWatch(file, values)
 
-    def far(self, node: OnnxNode, given: list[Value], own: Computed) -> Far | None:
+    def far(self, node: OnnxNode, given: list[Value], call: Any, right: list[Value]) -> Far | None:
         """Compute a node, and return how far the runtime is from that: see `distances`; None where it is not known.
 
-        `own` is the node with its inputs on the runtime and what is right on those.
+        `call` is the node with its inputs on the runtime, and `right` what it should give on those.
         """
-        wide = own if self.kept.issuperset(node.reads) else self.file.evaluated(node, self.values)
+        wide = (*call, right) if self.kept.issuperset(node.reads) else self.file.evaluated(node, self.values)
         if wide is None:
             return None
         self.watch.see(node, given, self.values, wide)
