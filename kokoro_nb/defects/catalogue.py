@@ -212,8 +212,8 @@ def _bare(source: str) -> str:
     """Return the source of a class or a function without the docstrings of functions and without our own names."""
     kept = _OWN.sub("", re.sub(r"\bDefect\b", "ReproCase", source)).splitlines()
     functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
-    told = [node.body[0] for node in functions if ast.get_docstring(node)]
-    for docstring in sorted(told, key=lambda node: node.lineno, reverse=True):
+    texts = [node.body[0] for node in functions if ast.get_docstring(node)]
+    for docstring in sorted(texts, key=lambda node: node.lineno, reverse=True):
         del kept[docstring.lineno - 1 : docstring.end_lineno]
     return "\n".join(kept).strip()
 

@@ -201,12 +201,12 @@ class Defect(ReproCase):
         """Why, one sentence."""
         return " ".join(str(self.__doc__).split("\n\n")[1].split())
 
-    where = property(lambda self: self._told("Where"), doc="Files and functions of the tool's source.")
-    mended_by = property(lambda self: self._told("Control"), doc="The control in words.")
-    varies = property(lambda self: self._told("Varies"), doc="Why another machine may not show it; empty if all do.")
-    threads = property(lambda self: tuple(self._told("Threads").replace(",", " ").split()), doc="About this defect.")
+    where = property(lambda self: self._section("Where"), doc="Files and functions of the tool's source.")
+    mended_by = property(lambda self: self._section("Control"), doc="The control in words.")
+    varies = property(lambda self: self._section("Varies"), doc="Why another machine may not show it; empty if all do.")
+    threads = property(lambda self: tuple(self._section("Threads").replace(",", " ").split()), doc="About this defect.")
 
-    def _told(self, what: str) -> str:
+    def _section(self, what: str) -> str:
         fields = r"(?=^\s*(?:Where|Control|Varies|Threads): |\Z)"
         found = re.search(rf"^\s*{what}: (.*?){fields}", str(self.__doc__), re.MULTILINE | re.DOTALL)
         return " ".join(found[1].split()) if found else ""

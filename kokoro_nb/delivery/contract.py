@@ -122,7 +122,7 @@ def changed_files(folder: str | Path, files: Mapping[str, Mapping[str, Any]]) ->
     root = Path(folder).resolve()
     paths = {name: (root / name).resolve() for name in files}
     whole = [name for name, path in paths.items() if path.is_relative_to(root) and path.is_file()]
-    return [name for name, told in files.items() if name not in whole or checksum(paths[name]) != told]
+    return [name for name, stated in files.items() if name not in whole or checksum(paths[name]) != stated]
 
 
 def read_schema(path: Path, what: str, schema: int) -> dict[str, Any]:
@@ -202,6 +202,6 @@ def _part(about: Mapping[str, Any]) -> Part:
     return Part(about["backend"], about["file"], _specs(about["inputs"]), _specs(about["outputs"]))
 
 
-def _specs(told: Iterable[Mapping[str, Any]]) -> tuple[TensorSpec, ...]:
-    fields = ((one["name"], tuple(one["shape"]), one["dtype"], tuple(one.get("open", ()))) for one in told)
+def _specs(stated: Iterable[Mapping[str, Any]]) -> tuple[TensorSpec, ...]:
+    fields = ((one["name"], tuple(one["shape"]), one["dtype"], tuple(one.get("open", ()))) for one in stated)
     return tuple(TensorSpec(*each) for each in fields)

@@ -40,7 +40,7 @@ class StepResult:
     chained : Parity or None
         On what the candidate gave before, against the reference.
     failure : Failure or None
-        Where the export or the run of the step fell.
+        Where the export or the run of the step failed.
     reason : str
         Why there is no chained figure, where there is none.
     floor, chained_floor : Parity or None

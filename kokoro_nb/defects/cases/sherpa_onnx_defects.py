@@ -39,9 +39,9 @@ np.save("audio.npy", np.array(speaker.generate(about["text"], config).samples, n
     def spoken(self, text: str = "", rows: int = 510, half: bool = False, **settings: Any) -> np.ndarray:
         kind, number = ("float16", 10) if half else ("float", 1)
         about = {"sample_rate": "24000", "n_speakers": "1", "style_dim": f"{rows},1,256", "version": "2"}
-        told = ", ".join(f'"{name}": "{value}"' for name, value in about.items())
+        pairs = ", ".join(f'"{name}": "{value}"' for name, value in about.items())
         graph = f"ids (int64[1,tokens] a, float[1,256] b, float[1] c) => ({kind}[1,tokens] audio)"
-        model = f'<ir_version: 8, opset_import: ["": 14], metadata_props: [{told}]> {graph}'
+        model = f'<ir_version: 8, opset_import: ["": 14], metadata_props: [{pairs}]> {graph}'
         model += f"{{ audio = Cast <to={number}> (a) }}"
         with tempfile.TemporaryDirectory() as folder:
             self.printed(json.dumps({"model": model, "rows": rows, "text": text, "set": settings}), folder)

@@ -70,8 +70,8 @@ def _check_metadata(metadata: dict[str, str], path: str, rules: ClientContract, 
     voices, rows = root / rules.voices.path, metadata.get("style_dim", "").partition(",")[0]
     if {"n_speakers"} <= rules.metadata.keys() & metadata.keys() and rows.isdigit() and voices.is_file():
         wanted, size = int(rows) * ROW_BYTES * int(metadata["n_speakers"]), voices.stat().st_size
-        told = f"{wanted} bytes as the metadata say"
-        seen.require(size in (0, wanted), "voices count", rules.voices.path, told, size)
+        stated = f"{wanted} bytes as the metadata say"
+        seen.require(size in (0, wanted), "voices count", rules.voices.path, stated, size)
 
 
 def _check_symbols(model: Any, metadata: Mapping[str, str], root: Path, seen: Deviations) -> None:

@@ -174,8 +174,8 @@ def finish(
     model.ir_version = min(model.ir_version, IR_VERSION)
     rename(model, {"input_ids": inputs[0].name})
     _store(model, dtype)
-    told = {**metadata, "kokoro_config": json.dumps(config, ensure_ascii=False)}
-    onnx.helper.set_model_props(model, {**{entry.key: entry.value for entry in model.metadata_props}, **told})
+    stated = {**metadata, "kokoro_config": json.dumps(config, ensure_ascii=False)}
+    onnx.helper.set_model_props(model, {**{entry.key: entry.value for entry in model.metadata_props}, **stated})
     onnx.checker.check_model(model)
     onnx.save(model, path)
 
@@ -300,8 +300,8 @@ def package(module: nn.Module, signature: Signature, ranges: Ranges, precise: bo
     inputs, outputs = signature
     axes: dict[Any, Any] = {name: ct.RangeDim(low, high, EXAMPLE[name]) for name, (low, high, _) in ranges.items()}
     shapes = [tuple(axes.get(axis, axis) for axis in rule.shape) for rule in inputs]
-    told = zip(inputs, shapes, strict=True)
-    taken = [ct.TensorType(name=rule.name, shape=shape, dtype=getattr(np, rule.dtype)) for rule, shape in told]
+    sized = zip(inputs, shapes, strict=True)
+    taken = [ct.TensorType(name=rule.name, shape=shape, dtype=getattr(np, rule.dtype)) for rule, shape in sized]
     with torch.no_grad(), quietly():
         example = tuple(_example(rule, EXAMPLE) for rule in inputs)
         if all(isinstance(axis, int) for rule in inputs for axis in rule.shape):

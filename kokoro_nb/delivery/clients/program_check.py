@@ -227,11 +227,11 @@ def check_packages(root: Path, rules: ClientContract, seen: Deviations) -> None:
         inputs, outputs = rules.programs[name]
         declared = {feature.name: feature.type.multiArrayType for feature in stage.description.input}
         given = {feature.name for feature in stage.description.output}
-        told, masked = ", ".join(declared), "mask" in {rule.name for rule in inputs}
-        if not seen.require("mask" in declared or not masked, "mask missing", name, "an input mask", told):
+        stated, masked = ", ".join(declared), "mask" in {rule.name for rule in inputs}
+        if not seen.require("mask" in declared or not masked, "mask missing", name, "an input mask", stated):
             inputs = tuple(rule for rule in inputs if rule.name != "mask")
         known = {rule.name for rule in inputs} | {*declared} & {"mask"}  # which is optional over the prosody
-        if not seen.require({*declared} == known, "input name", name, _names(inputs), told):
+        if not seen.require({*declared} == known, "input name", name, _names(inputs), stated):
             continue
         found = ", ".join(sorted(given))
         seen.require({rule.name for rule in outputs} <= given, "output name", name, _names(outputs), found)
@@ -269,8 +269,8 @@ def _check_sizes(root: Path, seen: Deviations) -> None:
     sets = [[name for name in frame_stages(size) if not (root / name).is_dir()] for size in known.SECONDS]
     for missing in sets:
         if len(missing) < 3:
-            told = "each stage of a size", "others of it alone"
-            seen.require(not missing, "program missing", "".join(missing[:1]), *told)
+            words = "each stage of a size", "others of it alone"
+            seen.require(not missing, "program missing", "".join(missing[:1]), *words)
     some = any(len(missing) < 3 for missing in sets)
     seen.require(some, "program missing", sets[0][0] if sets[0] else "", "the stages over frames of some size", "none")
 

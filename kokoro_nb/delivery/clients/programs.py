@@ -186,9 +186,9 @@ def schema_faults(schema: Any, signature: Signature, contract: ClientContract) -
             continue
         for number, (own, declared) in enumerate(zip(wanted[side], forward[side], strict=True)):
             yield from _tensor_faults(own, declared, f"{side[:-1]} {number}")
-    told, held = ([*map(_canonical, each["runtimeConstraints"])] for each in (wanted, forward))
-    yield from (("schema constraints", one, "not declared") for one in told if one not in held)
-    yield from (("schema constraints", "none but its own", one) for one in held if one not in told)
+    stated, held = ([*map(_canonical, each["runtimeConstraints"])] for each in (wanted, forward))
+    yield from (("schema constraints", one, "not declared") for one in stated if one not in held)
+    yield from (("schema constraints", "none but its own", one) for one in held if one not in stated)
 
 
 def _tensor_faults(own: dict[str, Any], declared: Any, where: str) -> Iterator[tuple[str, str, str]]:

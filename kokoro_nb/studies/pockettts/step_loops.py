@@ -211,12 +211,12 @@ class RuntimeLoop:
     absent : str or None
         Why it cannot run here.
     failures : dict
-        Where the export or the run of a step fell.
+        Where the export or the run of a step failed.
     own, chained : dict
         Step -> on the inputs of its last call in the reference, and over all calls of the closed loop, each on what
         this backend gave before: largest difference of any output, of that output's peak.
     latents, audio : Parity or None
-        Of the closed loop, against the package's own; None where a step fell.
+        Of the closed loop, against the package's own; None where a step failed.
     ended : Parity or None
         Latents of the utterance that was ended by the model; None where that is elsewhere.
     frames : int
@@ -235,7 +235,7 @@ class RuntimeLoop:
 
     @property
     def failure(self) -> Failure | None:
-        """The first step that fell."""
+        """The first step that failed."""
         return next(iter(self.failures.values()), None)
 
     def as_dict(self) -> dict[str, Any]:
