@@ -7,7 +7,7 @@ from itertools import islice, product
 import numpy as np
 
 from kokoro_nb.inspection import compared_constants
-from kokoro_nb.inspection.compared_constants import Cause, called, differing, largest_change, other_number
+from kokoro_nb.inspection.compared_constants import Cause, differing, largest_change, other_number
 from kokoro_nb.inspection.compared_program import ComparedNode
 from kokoro_nb.inspection.compared_values import ValueSketch, channel_fit, factor_of, nearest, scaled
 from kokoro_nb.inspection.judged_run import InspectionFinding
@@ -285,7 +285,7 @@ class PairedPrograms(PairedValues):
         added = [one for one in region if one.kind in REGROUPED]
         for one, there in (*product(region, [other]), *product(added, givers)):
             if how := list(compared_constants.foreign_constants(there, one, region, self.reference.nodes)):
-                yield self._first(one, [("changed constant", "; ".join(how))], shown=one)
+                yield self._first(one, how, shown=one)
         if folded := list(self.constants_in_place(node, other)):
             yield self._first(node, folded)
         read = next((self.pairs[one][0] for one in node.reads if one in self.pairs), "")
@@ -348,7 +348,7 @@ class PairedPrograms(PairedValues):
 
     def _of_number(self, there: str, right: float, here: str, value: float) -> Cause:
         """Say that a number is another one, and whether it is the length that an open axis had."""
-        words = f"the constant '{here}' is {number(value)} in place of {number(right)}{called(there, here)}"
+        words = compared_constants.instead(there, right, here, value)
         for name, axis in self.candidate.open_axes:
             if right == self.inputs[0][name].shape[axis]:
                 return "frozen length", f"{words}, the length of axis {axis} of '{name}', which is open"

@@ -10,7 +10,7 @@ from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram
 from kokoro_nb.inspection.semantics.quantised import linear, scales_spread
 from kokoro_nb.locate.culprit import Name
 from kokoro_nb.markup import number
-from kokoro_nb.traces.statistics import of_peak
+from kokoro_nb.traces.statistics import relative_difference
 
 CHANGED = 2.0**-9  # of a constant: two roundings to float16
 UNCHANGED = 2.0**-20  # the same of float32
@@ -151,23 +151,33 @@ def differing(other: ComparedNode, node: ComparedNode) -> Iterator[Cause]:
     for there, right, here, value in _both(other, node) if same else ():
         if right.shape != value.shape:
             yield "changed constant", f"the constant '{here}' has the shape {value.shape}, there {right.shape}"
-            continue
-        count = _changed(value, right)
-        if count and _is_moved(value, right):
-            yield "changed layout or shift", f"the constant '{here}' has its values in another order"
-        elif count:
-            place = np.unravel_index(int(np.argmax(np.abs(value - right))), right.shape)
-            values = f"{number(value[place])} in place of {number(right[place])}{called(there, here)}"
-            yield "changed constant", f"the constant '{here}' is {values} ({count:,} of {value.size:,} values differ)"
+        else:
+            yield from changed(there, right, here, value)
     yield from (("changed constant", f"it has no constant like '{name}' there") for name in _lacking(other, node))
     theirs, ours = ({TERMS.get(name, name): one for name, one in of.attributes.items()} for of in (other, node))
     shared = set(theirs) & {*ours, *node.defaults} - {"momentum"}  # which ONNX counts from 1
     for name in sorted(set(theirs) | set(ours) if same else shared):
-        set_there, set_here = (of.get(name, one.defaults.get(name)) for of, one in ((theirs, other), (ours, node)))
-        if _listed(set_there) != _listed(set_here):
-            words = (f"{one:.6g}" if isinstance(one, float) else str(one) for one in (set_here, set_there))
-            said = " in place of ".join(words).replace("None", "not set")
+        both = [of.get(name, one.defaults.get(name, "not set")) for of, one in ((ours, node), (theirs, other))]
+        if _listed(both[0]) != _listed(both[1]):
+            said = " in place of ".join(f"{one:.6g}" if isinstance(one, float) else str(one) for one in both)
             yield "operator lowered as another", f"the attribute {name} is {said}"
+
+
+def changed(there: str, right: np.ndarray, here: str, value: np.ndarray, how: str = "") -> Iterator[Cause]:
+    """Say what differs between two constants of one shape, if more than rounding does."""
+    count = int(_is_changed(value, right).sum())
+    if count and _is_moved(value, right):
+        yield "changed layout or shift", f"the constant '{here}' has its values in another order"
+    elif count:
+        place = int(np.argmax(np.abs(value - right)))
+        said = instead(there, float(right.flat[place]), here, float(value.flat[place]))
+        yield "changed constant", f"{said}{how} ({count:,} of {value.size:,} values differ)"
+
+
+def instead(there: str, right: float, here: str, value: float) -> str:
+    """Say that a constant, or an element of it, has a value in place of that of its counterpart."""
+    called = "" if there == here else f" of '{there}'"
+    return f"the constant '{here}' is {number(value)} in place of {number(right)}{called}"
 
 
 def _listed(value: Any) -> list[Any]:
@@ -202,16 +212,13 @@ def _numbers(node: ComparedNode) -> list[tuple[str, float]]:
 
 def largest_change(other: ComparedNode, node: ComparedNode) -> float:
     """Return by how much a constant differs at most, as a share of its peak; infinite where a shape differs."""
-    shares = [np.inf if _lacking(other, node) else 0.0]
-    for _, right, _, value in _both(other, node):
-        apart = np.abs(value - right) if right.shape == value.shape else np.inf
-        shares.append(of_peak(float(np.max(apart, initial=0.0)), float(np.abs(right).max(initial=0.0))))
-    return float(np.max(shares))
+    shares = [relative_difference(value, right) for _, right, _, value in _both(other, node)]
+    return float(np.max(shares, initial=np.inf if _lacking(other, node) else 0.0))
 
 
 def foreign_constants(
     other: ComparedNode, node: ComparedNode, region: Sequence[ComparedNode], there: Sequence[ComparedNode]
-) -> Iterator[str]:
+) -> Iterator[Cause]:
     """Say which constants of a node the nodes of the reference, `there`, do not have in any order.
 
     They stand for one of that size of the other node, which nothing else of the region has: that was only moved. Where
@@ -229,12 +236,10 @@ def foreign_constants(
         like = [(name, _sorted(one), _sorted(ours[1]), ", both sorted by size") for name, one in theirs]
         like += [(name, one.ravel(), ours[1].ravel(), "") for name, one in theirs if one.shape == ours[1].shape]
         like = [each for each in like if each[1].size == each[2].size]
-        counts = np.array([_changed(value, one) for _, one, value, _ in like])
+        counts = np.array([_is_changed(value, one).sum() for _, one, value, _ in like])
         if counts.all() and counts.size:
             name, one, value, how = like[int(np.argmin(counts))]
-            place = int(np.argmax(np.abs(value - one)))
-            values = f"{number(value[place])} in place of {number(one[place])}{called(name, ours[0])}"
-            yield f"the constant '{ours[0]}' is {values}{how} ({counts.min():,} of {value.size:,} values differ)"
+            yield from changed(name, one, ours[0], value, how)
 
 
 def _is_multiple(array: np.ndarray, other: np.ndarray) -> bool:
@@ -259,20 +264,15 @@ def _channels(array: np.ndarray, axis: int) -> np.ndarray:
     return _rows(np.sort(np.abs(np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1)), axis=1))
 
 
-def called(there: str, here: str) -> str:
-    """Return the name of the other one's constant, where it has another."""
-    return "" if there == here else f" of '{there}'"
-
-
 def _sorted(array: np.ndarray) -> np.ndarray:
     return np.sort(array.astype(np.float64), axis=None)
 
 
-def _changed(value: np.ndarray, right: np.ndarray) -> int:
-    """Return how many values differ by more than rounding of a constant."""
-    return int((np.abs(value - right) > CHANGED * np.abs(right)).sum())
+def _is_changed(value: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return which values differ by more than rounding of a constant."""
+    return np.abs(value - right) > CHANGED * np.abs(right)
 
 
 def _is_moved(value: np.ndarray, right: np.ndarray) -> bool:
     """Return whether the values of a constant are those of another in any order."""
-    return value.size == right.size and not _changed(_sorted(value), _sorted(right))
+    return value.size == right.size and not _is_changed(_sorted(value), _sorted(right)).any()

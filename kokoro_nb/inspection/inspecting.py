@@ -116,11 +116,8 @@ def _drawing(nodes: Sequence[OnnxNode]) -> tuple[str, ...]:
 
 def _unlike(nodes: Mapping[OnnxNode, str]) -> tuple[str, ...]:
     """Return in a sentence for each other run which nodes differ there though they are given the same."""
-    found = []
-    for run in dict.fromkeys(nodes.values()):
-        keys = [str(node) for node, one in nodes.items() if one == run]
-        found.append(f"Given the same, these nodes give something else in {run}: {listed(keys)}.")
-    return tuple(found)
+    keys = {run: [str(node) for node, one in nodes.items() if one == run] for run in nodes.values()}
+    return tuple(f"Given the same, these nodes give something else in {run}: {listed(keys[run])}." for run in keys)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.compared_constants import Cause, differing, same_constants, same_weight
+from kokoro_nb.inspection.compared_constants import Cause, changed, differing, same_constants, same_weight
 from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram
 from kokoro_nb.inspection.compared_values import ValueSketch, factor_of, is_permuted, nearest, sketches, with_bias
 from kokoro_nb.inspection.input_maker import varied
@@ -384,11 +384,9 @@ class PairedValues:
         """Say which constant of a node is another than what its counterpart reads, whatever the inputs are."""
         names = [one for one in other.reads if one in self.known and self.is_fixed(one)]
         values = self.values_of(self.reference, names)
-        here, there = (replace(one, operator="", attributes={}, reads=()) for one in (node, other))
-        for name, held in product(names, node.held):
-            if held[1].size == values[name].size:
-                read = replace(there, constants=((name, values[name].reshape(held[1].shape)),))
-                yield from differing(read, replace(here, constants=(held,)))
+        for name, (here, held) in product(names, node.held):
+            if held.size == values[name].size:
+                yield from changed(name, values[name].reshape(held.shape), here, held.astype(np.float64))
         for mine, theirs in zip(node.constants, other.constants, strict=False):
             if node.operator == other.operator and mine is not None and theirs is None:
                 yield "changed constant", f"the constant '{mine[0]}' stands where a value is read there"
