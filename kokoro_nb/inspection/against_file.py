@@ -83,8 +83,9 @@ class PairedPrograms(PairedValues):
                 return InspectionFinding("outputs", "unknown", words)
         if node is None:
             return None
-        for one, twin in paired._set_otherwise(paired.behind(node.reads)):
-            return paired._first(one, list(differing(twin, one)), twin.key, node)
+        for one, twin, words, part in paired._changed(paired.behind(node.reads)):
+            if np.isinf(part) and paired.is_missing(twin):
+                return paired._first(one, [("operator lowered as another", words)], twin.key, node)
         found = paired.at(node)
         return replace(found, counterpart=found.counterpart or paired.counterpart(node))
 
@@ -121,15 +122,6 @@ class PairedPrograms(PairedValues):
             part, _, one = sorted((largest_change(one, node), k, one) for k, one in enumerate(others))[0]
             words = "; ".join(words for _, words in others[one])
             yield node, one, words, np.inf if "attribute" in words else part
-
-    def _set_otherwise(self, nodes: Sequence[ComparedNode]) -> Iterator[tuple[ComparedNode, ComparedNode]]:
-        """Yield those of which no counterpart has the same attributes, and whose result there the file lacks."""
-        for node in nodes:
-            read = self.paired_reads(node)
-            like = [one for one in self.counterparts(node) if one.kind == node.kind and self.read_by(one) == read]
-            same = [one for one in like if not any("attribute" in words for _, words in differing(one, node))]
-            if read and like and not same and self.is_missing(like[0]):
-                yield node, like[0]
 
     def _held_closer(self) -> "PairedPrograms":
         """Return it as close as constants of the same bits allow, or else one of integers whose outputs differ."""
@@ -213,7 +205,7 @@ class PairedPrograms(PairedValues):
             if one in self.own and right in self.known:
                 how += [("changed scale", words) for words in scaled(self.own[one], self.known[right], self.alike)]
         mine, theirs = (len(one.reads) + len(one.held) for one in (node, other))
-        how = how or self._as_output(node)
+        how = how or [*self._as_output(node)][:1]
         if not how and mine != theirs:
             how = [("operator lowered as another", f"it has {mine} inputs in place of {theirs}")]
         if rewired and how[0] == rewired[0] and self.lacked is not None:
@@ -243,22 +235,18 @@ class PairedPrograms(PairedValues):
             words = f"{words}; {node.key} is the first that shows it."
             yield replace(_found(one, "changed layout or shift", words), counterpart=giver)
 
-    def _as_output(self, node: ComparedNode) -> list[Cause]:
+    def _as_output(self, node: ComparedNode) -> Iterator[Cause]:
         """Say what an output of the file is there: the same elements in another order, or what an operator reads."""
         ends = {one: self.own[one] for one in node.outputs if one in self.candidate.outputs and one in self.own}
         for name, (there, apart) in nearest(ends, self.known).items():
             if not apart <= self.limit:
                 continue
             if not self._same_order(name, there):
-                return [("changed layout or shift", f"it gives the elements of {there} there in another order")]
-            others = [one for one in self.reference.outputs if self.first.get(one) == self.first[there]]
-            if others:
-                words = f"its result is that of the output '{others[0]}' of the reference"
-                return [("operator lowered as another", words)]
-            behind = [one for one in self.reference.nodes if there in one.reads]
-            if behind:
-                return [("operator lowered as another", f"the file ends here, and has no {behind[0]}")]
-        return []
+                yield "changed layout or shift", f"it gives the elements of {there} there in another order"
+            for other in (one for one in self.reference.outputs if self.first.get(one) == self.first[there]):
+                yield "operator lowered as another", f"its result is that of the output '{other}' of the reference"
+            for reader in (one for one in self.reference.nodes if there in one.reads):
+                yield "operator lowered as another", f"the file ends here, and has no {reader}"
 
     def _elsewhere(
         self, node: ComparedNode, other: ComparedNode | None, others: list[ComparedNode]
@@ -271,8 +259,7 @@ class PairedPrograms(PairedValues):
         if other is None:
             if not node.reads:
                 yield self._first(node, [("changed constant", "it is made of constants alone")])
-            if said := self._as_output(node):
-                yield self._first(node, said)
+            yield from (self._first(node, [said]) for said in self._as_output(node))
             yield from self._other_number(node)
             words = f"the reference has no {node.operator} with the same input"
             yield self._first(node, [("operator lowered as another", words), *self._lacking()])

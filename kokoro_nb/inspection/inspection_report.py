@@ -283,13 +283,10 @@ def _operators(found: Diagnosis) -> Iterator[Row]:
 def _outputs(found: Diagnosis) -> Iterator[Row]:
     """Yield a row for each output of the first call; limits are known of the one that is furthest beyond its own."""
     worst = found.output
-    if worst is None:
-        return
-    for name, value in found.outputs.items():
-        row: Row = {"verdict": "pass" if worst.verdict == "pass" else "unknown"}
-        row |= {"error (of peak)": None, "limit (of peak)": None}
-        if name == worst.output:
-            row = {"verdict": worst.verdict, "error (of peak)": worst.of_peak, "limit (of peak)": worst.limit}
+    for name, value in found.outputs.items() if worst is not None else ():
+        known = name == worst.output
+        row: Row = {"verdict": worst.verdict if known or worst.verdict == "pass" else "unknown"}
+        row |= {"error (of peak)": worst.of_peak if known else None, "limit (of peak)": worst.limit if known else None}
         yield sketched(value, name=name, **row)
 
 

@@ -138,7 +138,8 @@ class PairedValues:
         masked = self.behind(self._forgotten(), self.pairs)
         for node in begun:
             hidden = node in masked and not self._is_flags(node.outputs[0])
-            if hidden or (node.kind not in REGROUPED and self.counterparts(node, whole=True)):
+            like = [one.operator for one in self.counterparts(node, whole=True)]
+            if hidden or (node.kind not in REGROUPED and node.operator in like):
                 yield node
 
     @cached_property
@@ -328,11 +329,11 @@ class PairedValues:
     def counterparts(self, node: ComparedNode, whole: bool = False) -> list[ComparedNode]:
         """Return the nodes of the reference that read the same, those of the same operator first.
 
-        With `whole`, those alone that are of the same operator and read the same and nothing else.
+        With `whole`, those alone that are of the same kind and read the same and nothing else.
         """
         read = self.paired_reads(node)
         if whole:
-            like = [one for one in self.reference.nodes if one.operator == node.operator]
+            like = [one for one in self.reference.nodes if one.kind == node.kind]
             return [one for one in like if read and read == self.read_by(one)]
         found = []
         for k, one in enumerate(self.reference.nodes):
