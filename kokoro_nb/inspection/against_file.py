@@ -203,7 +203,7 @@ class PairedPrograms(PairedValues):
         how += [*rewired, *self.constants_in_place(node, other)]
         for one, right in zip(node.outputs, other.outputs, strict=False):
             if one in self.own and right in self.known:
-                how += [("changed scale", words) for words in scaled(self.own[one], self.known[right], self.alike)]
+                how += scaled(self.own[one], self.known[right], self.alike)
         mine, theirs = (len(one.reads) + len(one.held) for one in (node, other))
         how = how or [*self._as_output(node)][:1]
         if not how and mine != theirs:
@@ -238,9 +238,8 @@ class PairedPrograms(PairedValues):
     def _as_output(self, node: ComparedNode) -> Iterator[Cause]:
         """Say what an output of the file is there: the same elements in another order, or what an operator reads."""
         ends = {one: self.own[one] for one in node.outputs if one in self.candidate.outputs and one in self.own}
-        for name, (there, apart) in nearest(ends, self.known).items():
-            if not apart <= self.limit:
-                continue
+        near = nearest(ends, self.known).items()
+        for name, there in ((name, there) for name, (there, apart) in near if apart <= self.limit):
             if not self._same_order(name, there):
                 yield "changed layout or shift", f"it gives the elements of {there} there in another order"
             for other in (one for one in self.reference.outputs if self.first.get(one) == self.first[there]):
@@ -254,7 +253,6 @@ class PairedPrograms(PairedValues):
         """Yield what parts where the two are written in other operators, between results that both have."""
         yield from self._turned(node, others)
         for giver, words in rearranged(self, node, others):
-            words = f"it gives what {giver} there gives with {words}"
             yield self._first(node, [("changed constant", words)], giver)
         if other is None:
             if not node.reads:
@@ -278,23 +276,29 @@ class PairedPrograms(PairedValues):
         read = next((self.pairs[one][0] for one in node.reads if one in self.pairs), "")
         alone = not any(one.kind == node.kind for one in others)
         more = read in self.known and node.outputs[0] in self.own and any(other.kind == one.kind for one in region)
-        inserted = more and alone and bool(node.held)
-        for factor in scaled(self.own[node.outputs[0]], self.known[read], self.alike) if inserted else ():
+        for name, factor in scaled(self.own[node.outputs[0]], self.known[read], self.alike) if more and alone else ():
             words = factor.replace("the reference's", "its input's")
             words = f"the reference has no {node.operator} with the same input, and {words}"
-            yield self._first(node, [("changed scale", words)])
+            yield self._first(node, [(name, words)])
         yield from (self._first(one, [multiple]) for one in region for multiple in self._multiples(one))
         yield from self._other_number(node)
-        behind = [one for one in self.reference.nodes if one.kind == node.kind and {*other.outputs} & {*one.reads}][:1]
-        if {one.size for _, one in other.held if one.size > 1} & {one.size for _, one in node.held}:
-            behind = []  # it is the other itself, with another weight
-        for there in (other, *behind):
-            for cause in self.explained_by_rules([node] if there.kind == node.kind else region, there):
+        sizes, weights = ({one.size for _, one in each.held if one.size > 1} for each in (node, other))
+        like = [] if sizes & weights else [one for one in self.reference.nodes if one.kind == node.kind]
+        behind = [one for one in like if {*other.outputs} & {*one.reads}][:1]  # else it is the other, with its weight
+        for several, there in product(([node], region), (other, *behind)):
+            known = several is region or there.kind == node.kind
+            for cause in self.explained_by_rules(several, there) if known else ():
                 words = f"its result is not that of {there} in the reference: {cause}"
                 yield replace(self._first(node, [("operator lowered as another", words)], there.key), mechanism=cause)
-        set_otherwise = [one for one in differing(other, node) if one[0] == "operator lowered as another"]
-        if set_otherwise and other.kind == node.kind:
-            yield self._first(node, set_otherwise, other.key)
+        if other.kind == node.kind and (how := [one for one in differing(other, node) if "attribute" in one[1]]):
+            yield self._first(node, how, other.key)
+        for giver, words in rearranged(self, node, [other], numbers=True):
+            yield self._first(node, [("operator lowered as another", words)], giver)
+        like = [one for one in self.reference.nodes if one.kind == node.kind != other.kind and self.is_missing(one)]
+        for there, here in product(like, (one for one in self.candidate.nodes if one.kind == other.kind)):
+            if self.paired_reads(here) == self.read_by(there) != set():
+                words = f"it reads what {other} reads there, and {here} what {there} reads there: they are exchanged"
+                yield self._first(node, [("operator lowered as another", words)], other.key)
         for key, words in self._channel_factors(node):
             yield self._first(node, [("changed constant", words)], key, node)
         for after in behind if other.kind != node.kind else ():
@@ -313,8 +317,8 @@ class PairedPrograms(PairedValues):
 
     def _lacking(self) -> list[Cause]:
         """Say which operator the file lacks, if an output shows it."""
-        words = "" if self.lacked is None else f"the first operator there that the file lacks is {self.lacked.key}"
-        return [("operator lowered as another", words)] if words else []
+        words = "the first operator there that the file lacks is"
+        return [("operator lowered as another", f"{words} {one.key}") for one in (self.lacked,) if one is not None]
 
     def _other_number(self, node: ComparedNode) -> Iterator[InspectionFinding]:
         """Yield the nodes, this one or before it, with another number than their counterpart, and another result.
@@ -323,11 +327,10 @@ class PairedPrograms(PairedValues):
         """
         for one in [*self.behind(node.reads), node]:
             read, pairs = self.paired_reads(one), [self.pairs[name] for name in one.outputs if name in self.pairs]
-            given = {there for there, _ in pairs}
             if any(apart <= CLOSE * SAME and there not in read for there, apart in pairs):
                 continue  # it is there, and no copy of what it reads; a small bound moves few elements, and little
             like = [each for each in self.reference.nodes if each.kind == one.kind]
-            near = [each for each in like if given & {*each.outputs}]
+            near = [each for each in like if {*dict(pairs)} & {*each.outputs}]
             near = near or [each for each in like if read & self.read_by(each)]
             numbers = [list(other_number(each, one)) for each in near]
             for found in numbers[0] if near and all(numbers) else ():
@@ -367,8 +370,7 @@ class PairedPrograms(PairedValues):
         for factor, name in sorted(near, key=lambda one: abs(np.log(one[0]))):
             giver = self.reference.makers.get(name)
             yield from (self._of_number(*found) for found in (other_number(giver, node, factor) if giver else ()))
-            if factor_of(value, self.known[name], self.alike) is not None:
-                yield "changed scale", f"its result is exactly {number(factor)} times the reference's"
+            yield from scaled(value, self.known[name], self.alike)
 
 
 def _found(node: ComparedNode, name: Name, statement: str) -> InspectionFinding:

@@ -32,14 +32,12 @@ def same_constants(reference: ComparedProgram, candidate: ComparedProgram) -> bo
     One that is folded has its like nowhere.
     """
     own, theirs = ([one for node in program.nodes for _, one in node.held] for program in (candidate, reference))
-    known: dict[int, list[np.ndarray]] = {}
-    for array in theirs:
-        known.setdefault(array.size, []).append(_measures(array))
-    for array in own:
-        if array.dtype.name not in WIDE:
-            return False
-        apart = [float(np.max(np.abs(_measures(array) / one - 1))) for one in known.get(array.size, [])]
-        if array.size >= LARGE and UNCHANGED < np.min(apart, initial=np.inf) <= ROUNDED:
+    known = [(array.size, _measures(array)) for array in theirs]
+    if any(array.dtype.name not in WIDE for array in own):
+        return False
+    for array in (one for one in own if one.size >= LARGE):
+        apart = [float(np.max(np.abs(_measures(array) / one - 1))) for size, one in known if size == array.size]
+        if UNCHANGED < np.min(apart, initial=np.inf) <= ROUNDED:
             return False
     return True
 
@@ -120,7 +118,7 @@ def _largest(node: ComparedNode) -> np.ndarray:
 def same_weight(other: ComparedNode, node: ComparedNode) -> bool:
     """Return whether the largest constant of a node is the other's, in any order."""
     theirs, mine = _largest(other), _largest(node)
-    return mine.size >= LARGE and _is_moved(mine, theirs)
+    return mine.size >= LARGE and is_moved(mine, theirs)
 
 
 def _both(other: ComparedNode, node: ComparedNode) -> Iterator[tuple[str, np.ndarray, str, np.ndarray]]:
@@ -166,7 +164,7 @@ def differing(other: ComparedNode, node: ComparedNode) -> Iterator[Cause]:
 def changed(there: str, right: np.ndarray, here: str, value: np.ndarray, how: str = "") -> Iterator[Cause]:
     """Say what differs between two constants of one shape, if more than rounding does."""
     count = int(_is_changed(value, right).sum())
-    if count and _is_moved(value, right):
+    if count and is_moved(value, right):
         yield "changed layout or shift", f"the constant '{here}' has its values in another order"
     elif count:
         place = int(np.argmax(np.abs(value - right)))
@@ -226,19 +224,16 @@ def foreign_constants(
     """
     near = [one for each in region for _, one in each.held if each is not node]
     known = [one for each in there for _, one in each.held]
-    theirs = [(name, one) for name, one in other.held if not any(_is_moved(each, one) for each in near)]
-    mine = [(name, one) for name, one in node.held if one.dtype.kind == "f" and one.size > 1]
+    theirs = [(name, one) for name, one in other.held if not any(is_moved(each, one) for each in near)]
+    mine = [(name, one) for name, one in node.held if one.dtype.kind == "f" and one.size > 1]  # one may be two factors
+    mine = [(name, one) for name, one in mine if not any(is_moved(one, each) for each in known)]
     if any(is_folded(ours, one) and not _is_multiple(ours, one) for _, ours in mine for _, one in other.held):
         return
-    for ours in mine:  # a number may be written as two factors there
-        if any(_is_moved(ours[1], one) for one in known):
-            continue
-        like = [(name, _sorted(one), _sorted(ours[1]), ", both sorted by size") for name, one in theirs]
-        like += [(name, one.ravel(), ours[1].ravel(), "") for name, one in theirs if one.shape == ours[1].shape]
-        like = [each for each in like if each[1].size == each[2].size]
-        counts = np.array([_is_changed(value, one).sum() for _, one, value, _ in like])
-        if counts.all() and counts.size:
-            name, one, value, how = like[int(np.argmin(counts))]
+    for ours in mine:
+        sized = [(name, one) for name, one in theirs if one.size == ours[1].size]
+        like = [(name, _sorted(one), _sorted(ours[1]), ", both sorted by size") for name, one in sized]
+        like += [(name, one.ravel(), ours[1].ravel(), "") for name, one in sized if one.shape == ours[1].shape]
+        for name, one, value, how in sorted(like, key=lambda each: int(_is_changed(each[2], each[1]).sum()))[:1]:
             yield from changed(name, one, ours[0], value, how)
 
 
@@ -273,6 +268,7 @@ def _is_changed(value: np.ndarray, right: np.ndarray) -> np.ndarray:
     return np.abs(value - right) > CHANGED * np.abs(right)
 
 
-def _is_moved(value: np.ndarray, right: np.ndarray) -> bool:
+def is_moved(value: np.ndarray, right: np.ndarray) -> bool:
     """Return whether the values of a constant are those of another in any order."""
-    return value.size == right.size and not _is_changed(_sorted(value), _sorted(right)).any()
+    ends = [np.float64(one.max(initial=0)) for one in (value, right)]  # sooner than all
+    return value.size == right.size and not _is_changed(*ends) and not _is_changed(_sorted(value), _sorted(right)).any()

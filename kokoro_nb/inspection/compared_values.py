@@ -7,7 +7,7 @@ from itertools import permutations
 
 import numpy as np
 
-from kokoro_nb.inspection.compared_constants import same_weight
+from kokoro_nb.inspection.compared_constants import Cause, same_weight
 from kokoro_nb.inspection.compared_program import ComparedProgram
 from kokoro_nb.inspection.semantics.onnx_call import widened
 from kokoro_nb.inspection.value_types import Value
@@ -145,16 +145,20 @@ def nearest(values: Sketches, others: Sketches) -> dict[str, tuple[str, float]]:
     return found
 
 
-def scaled(value: ValueSketch, right: ValueSketch, limit: float = 1e-3) -> list[str]:
-    """Say so if the value is the right one times a number, or plus one, up to a share of the level."""
-    factor = factor_of(value, right, limit)
-    if factor is not None:
-        return [f"its result is exactly {number(factor)} times the reference's" if factor else "its result is 0"]
-    with np.errstate(invalid="ignore"):
-        apart = value.points - right.points
-        shift = float(apart.mean())
-        same = shift and value.size == right.size and np.abs(apart - shift).max() <= limit * abs(shift)
-    return [f"its result is the reference's plus {number(shift)}"] if same and right.points.any() else []
+def scaled(value: ValueSketch, right: ValueSketch, limit: float = 1e-3) -> Iterator[Cause]:
+    """Say so if the value is the right one times a number, or plus one, up to a share of the level, or truncated."""
+    if (factor := factor_of(value, right, limit)) is not None:
+        times = f"exactly {number(factor)} times the reference's" if factor else "0"
+        yield "changed scale", f"its result is {times}"
+    elif value.size == right.size and right.points.any():
+        with np.errstate(invalid="ignore"):
+            apart = value.points - right.points
+            shift = float(apart.mean())
+            same = shift and np.abs(apart - shift).max() <= limit * abs(shift)
+        if same:
+            yield "changed scale", f"its result is the reference's plus {number(shift)}"
+        if np.array_equal(value.points, np.trunc(right.points)) and (right.points % 1).any():
+            yield "operator lowered as another", "its result is the reference's, truncated to whole numbers"
 
 
 def factor_of(value: ValueSketch, right: ValueSketch, limit: float = 1e-3) -> float | None:
@@ -191,12 +195,12 @@ def is_permuted(value: np.ndarray, other: np.ndarray, limit: float) -> bool:
 
     To a share of the root mean square of `other`.
     """
-    level, size = (float(np.sqrt(np.square(one).mean())) for one in (other, value))
-    if not np.abs(size - level) <= limit * level:
+    level = float(np.linalg.norm(other))
+    if value.size != other.size or not np.abs(np.linalg.norm(value) - level) <= limit * level:
         return False
     for one, flat in ((value.squeeze(), other.reshape(-1)), (other.squeeze(), value.reshape(-1))):
         for axes in permutations(range(one.ndim)):
-            if float(np.sqrt(np.square(one.transpose(axes).reshape(-1) - flat).mean())) <= limit * level:
+            if np.linalg.norm(one.transpose(axes).reshape(-1) - flat) <= limit * level:
                 return True
     return False
 

@@ -116,7 +116,7 @@ def _drawing(nodes: Sequence[OnnxNode]) -> tuple[str, ...]:
 
 def _unlike(nodes: Mapping[OnnxNode, str]) -> tuple[str, ...]:
     """Return in a sentence for each other run which nodes differ there though they are given the same."""
-    keys = {run: [str(node) for node, one in nodes.items() if one == run] for run in nodes.values()}
+    keys = {run: [str(node) for node, one in nodes.items() if one == run] for run in dict.fromkeys(nodes.values())}
     return tuple(f"Given the same, these nodes give something else in {run}: {listed(keys[run])}." for run in keys)
 
 

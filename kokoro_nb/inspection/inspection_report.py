@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -179,12 +179,10 @@ def _output(one: OutputSummary) -> dict[str, object]:
     }
 
 
-def _grouped(unjudged: Iterable[NodeJudgement]) -> list[str]:
+def _grouped(unjudged: Sequence[NodeJudgement]) -> list[str]:
     """Return each reason once, with the nodes that it holds for."""
-    nodes: dict[str, list[str]] = {}
-    for one in unjudged:
-        nodes.setdefault(one.reason, []).append(str(one))
-    return [f"{listed(names)}: {reason}" for reason, names in nodes.items()]
+    reasons = dict.fromkeys(one.reason for one in unjudged)
+    return [f"{listed(str(one) for one in unjudged if one.reason == reason)}: {reason}" for reason in reasons]
 
 
 Row = dict[str, Any]

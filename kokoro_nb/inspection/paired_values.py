@@ -168,8 +168,7 @@ class PairedValues:
         """The first operator there that the candidate lacks and an output shows; none whose result is fixed."""
         there = replace(self, reference=self.candidate, known=self.own, pairs=self.back)
         lacking = replace(there, candidate=self.reference, own=self.known, back=self.pairs).unlike()
-        made = ((one, [name for name in one.outputs if name in self.known]) for one in lacking)
-        return next((one for one, names in made if not all(map(self.is_fixed, names))), None)
+        return next((one for one in lacking if self.is_missing(one)), None)
 
     def behind(self, ends: Iterable[str], pairs: Pairs | None = None) -> list[ComparedNode]:
         """Return the nodes, in order, of which these values are made: given pairs, through unpaired values alone."""
@@ -210,13 +209,11 @@ class PairedValues:
         read = [apart for name, apart in near.items() if apart <= self.limit or not self._is_flags(name)]
         given = [self.pairs[name][1] for name in node.outputs if name in self.pairs][:1]
         same = np.clip(FAR * np.sum(given), EXACTLY, SAME) if self.limit == EXACT else self.limit
-        if not given or not read or np.max(read) > same:
+        coarse = node.rounds and self.limit != REPLACED and not self.reference.rounds  # of a file that is not quantised
+        if coarse or not given or not read or np.max(read) > same:
             return False  # of what is made of integers alone it is not known whether they are the same
-        if node.rounds and self.limit != REPLACED and not self.reference.rounds:
-            return False  # a quantised file of one that is not
-        if not given[0] > np.maximum(self.limit, np.minimum(TIMES * np.max(read, initial=SAME), REPLACED)):
-            return False
-        return given[0] > OTHER or not self.is_rounded(node)
+        far = given[0] > np.maximum(self.limit, np.minimum(TIMES * np.max(read, initial=SAME), REPLACED))
+        return bool(far) and (given[0] > OTHER or not self.is_rounded(node))
 
     def _is_flags(self, name: str) -> bool:
         """Return whether all that a value holds is 0 or 1."""
@@ -324,7 +321,7 @@ class PairedValues:
 
     def is_fixed(self, name: str) -> bool:
         """Return whether a value of the reference is the same on all inputs."""
-        return not np.ptp(self.known[name].points.reshape(len(self.inputs), -1), axis=0).any()
+        return not np.ptp(self.known[name].images.reshape(len(self.inputs), -1), axis=0).any()
 
     def counterparts(self, node: ComparedNode, whole: bool = False) -> list[ComparedNode]:
         """Return the nodes of the reference that read the same, those of the same operator first.
@@ -358,8 +355,9 @@ class PairedValues:
         return next((one.key for one in (self.lacked, *self.counterparts(node)) if one is not None), "")
 
     def is_missing(self, node: ComparedNode) -> bool:
-        """Return whether the candidate has nothing like the result of a node of the reference."""
-        return any(self.back[name][1] > self.limit for name in node.outputs if name in self.back)
+        """Return whether the candidate has nothing like what a node of the reference makes of its inputs."""
+        known = [name for name in node.outputs if name in self.back]
+        return any(self.back[name][1] > self.limit and not self.is_fixed(name) for name in known)
 
     def explained_by_rules(self, nodes: Sequence[ComparedNode], other: ComparedNode) -> Iterator[Mechanism]:
         """Yield what the rules for an operator of a module say of the nodes of which one stands for it.
@@ -378,7 +376,8 @@ class PairedValues:
         for given in (own[one] for one in near if np.squeeze(own[one]).shape == np.squeeze(right).shape):
             error = wrong_beyond(operator, given.reshape(right.shape), right, self.alike)
             found = likeliest(mechanisms(Evidence(error, values, call)))
-            if found is not UNKNOWN and (len(nodes) == 1 or found.explained > 1 - CLOSE):
+            exact = found.explained > 1 - CLOSE and found.name != "changed scale"  # as of any two, one far smaller
+            if found is not UNKNOWN and (len(nodes) == 1 or exact):
                 yield found
 
     def constants_in_place(self, node: ComparedNode, other: ComparedNode) -> Iterator[Cause]:

@@ -20,7 +20,7 @@ from kokoro_nb.backends.base import Backend, Failure, running
 from kokoro_nb.backends.exported import Exported, as_exported
 from kokoro_nb.backends.signature import Arrays, checked
 from kokoro_nb.backends.specification import Specification
-from kokoro_nb.errors import InputError, one_line
+from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.against_file import PairedPrograms
 from kokoro_nb.inspection.compared_program import by_name, lacking, of_exported
 from kokoro_nb.inspection.inspecting import exported_reference, opened, with_findings
@@ -97,8 +97,7 @@ def _culprits(report: InspectionReport, comparison: PairedPrograms, known: Trace
         alone = Operator(one.key, one.operator, "", (), (0,), "float32")  # which has no counterpart in the module
         tap = taps.get(one.counterpart or comparison.place(one.key)) or Tap(alone, describe(np.zeros(0)))
         mechanisms = () if one.mechanism is None else (one.mechanism,)
-        if tap.name in found:
-            before = found[tap.name]
+        if before := found.get(tap.name):
             found[tap.name] = replace(before, mechanisms=(*before.mechanisms, *mechanisms))
             continue
         kind: Kind = "nonfinite" if one.kind == "nonfinite" else "divergence"
@@ -358,10 +357,8 @@ def made_by(target: str) -> tuple[Any, Mapping[str, Any], tuple[Any, Mapping[str
     function = getattr(_imported(place), name, None)
     if not callable(function):
         raise InputError(f"There is no function '{name}' in {place}; give {FORM}.")
-    try:
+    with refusing(f"{target} raised {{}}"):
         made = function()
-    except Exception as error:
-        raise InputError(f"{target} raised {one_line(error)}") from error
     if not (isinstance(made, tuple) and len(made) in (2, 3) and isinstance(made[1], Mapping)):
         raise InputError(f"{target} has to return a module and a mapping of its inputs, not a {type(made).__name__}.")
     module, inputs, *rest = made

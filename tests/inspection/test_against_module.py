@@ -73,6 +73,16 @@ def taken(x, weight, *_):
     return torch.cat([x @ weight, x @ weight], -1).argmax(-1)
 
 
+def crossed(x, *_):
+    a, b = x.chunk(2, -1)
+    return a.tanh() * b.sin()
+
+
+def centred(x, weight, *_):
+    part = x[:, 1:5]
+    return (part - part.mean(1, keepdim=True)) @ weight
+
+
 def lstm(weights):
     layer = "LSTM", f"t {weights} added", "l", {"hidden_size": 2}
     return ("Transpose", "x", "t", {"perm": [1, 0, 2]}), layer, ("Reshape", "l pairs", "y")
@@ -94,6 +104,11 @@ TIED = *TWICE, ("Concat", "b c", "s")  # equals up to the last bit of float64
 FIRST = "ArgMax", "s", "y", {"axis": 2, "keepdims": 0}
 LATER, LEFT = FIRST[3] | {"select_last_index": 1}, (("Conv", "x folded shift", "y", {"pads": [2, 0]}),)
 ORDER = "as 4 blocks of axis 0 in the order 0, 2, 3, 1"
+STATES = ("Transpose", "h", "t", {"perm": [1, 0, 2]}), *lstm("gates states")[1:]
+HALF, ENDS = ("Split", "x", "a b"), ("Mul", "t s", "y")
+PART, NEXT = ("Slice", "x axis to axis", "s"), ("Slice", "x two past axis", "s")
+MEAN, OTHER, CENTRED = ("ReduceMean", "s axis", "m"), ("ReduceMean", "s last", "m"), (("Sub", "s m", "j"), JOINED)
+CUT = ("Cast", "x", "i", {"to": 7}), ("Cast", "i", "f", {"to": 1}), ("Sigmoid", "f", "g")
 INSERTED = RAISES, ("Sqrt", "g", "r"), ("Add", "r one", "p"), ("Mul", "p x", "y")
 RIGHT = {
     heads: (*APART, ("Reshape", "v joined", "j"), JOINED),
@@ -111,7 +126,11 @@ RIGHT = {
     ranked: (*TIED, ("TopK", "s two", "v y")),
     taken: (*TIED, FIRST),
     gated: (*GATES, ("MatMul", "m w", "y")),
+    crossed: (HALF, ("Tanh", "a", "t"), ("Sin", "b", "s"), ENDS),
+    centred: (PART, MEAN, *CENTRED),
 }
+GLU = "not that of :glu (aten.glu.default) in the reference: glu computed as GLU with its halves exchanged"
+TURNED = HALVES, ("Sigmoid", "a", "g"), ("Mul", "b g", "m"), ("MatMul", "m w", "y")
 WRONG = {
     "heads": (heads, (*APART[:3], ("Reshape", "u joined", "j"), JOINED), "Reshape j", "in another order"),
     "turned": (turned, (*SPLIT, ("Concat", "b a", "c"), *LAST), "Concat c", "in another order"),
@@ -137,12 +156,13 @@ WRONG = {
     "padded": (normed, LEFT, "Conv y", "its pads are [2, 0] in place of [1, 1] of :pad"),
     "ranked": (ranked, (*TIED, ("TopK", "s two", "v y", {"largest": 0})), "TopK v y", "largest is 0 in place of 1"),
     "taken": (taken, (*TIED, (*FIRST[:3], LATER)), "ArgMax y", "attribute select_last_index is 1 in place of 0"),
-    "gated": (
-        gated,
-        (HALVES, ("Sigmoid", "a", "g"), ("Mul", "b g", "m"), ("MatMul", "m w", "y")),
-        "Split a b",
-        "not that of :glu (aten.glu.default) in the reference: glu computed as GLU with its halves exchanged",
-    ),
+    "gated": (gated, TURNED, "Split a b", GLU),
+    "order": (gated, (*GATES, ("MatMul", "m mixed", "y")), "MatMul y", "gives with tensors.0 in another order"),
+    "crossed": (crossed, (HALF, ("Tanh", "b", "t"), ("Sin", "a", "s"), ENDS), "Tanh t", "there: they are exchanged"),
+    "sliced": (centred, (NEXT, MEAN, *CENTRED), "Slice s", "with start 2 in place of 1, end 6 in place of 5"),
+    "averaged": (centred, (PART, OTHER, *CENTRED), "ReduceMean m", "gives with dim [2] in place of [1]"),
+    "stateful": (recurrent, (("Tanh", "x", "h"), *STATES), "Tanh h", "not that of :lstm (aten.lstm.input[0]) in"),
+    "cut": (raised, (*CUT, ("Add", "g one", "p"), ("Mul", "p x", "y")), "Cast i", "its input's, truncated to whole"),
 }
 
 
@@ -151,21 +171,19 @@ def test_what_a_file_does_otherwise_than_its_module_is_named_with_the_reason(wri
     weight = np.random.default_rng(3).standard_normal((8, 8)).astype(np.float32)
     kernel = np.repeat(weight[:6, :6, None], 3, 2)
     constants = {"w": weight, "first": weight[0], "k": kernel, "bias": weight[0, :6], **SHAPES}
-    constants |= {"right": np.roll(SHAPES["left"], 3), "axis": np.array(1), "minus": -kernel}
+    constants |= {"right": np.roll(SHAPES["left"], 3), "axis": np.array([1]), "minus": -kernel}
     constants |= {"rolled": np.roll(kernel, 2, 0), "columns": weight.T, "halves": np.roll(weight, 4, 0)}
     constants |= {"w3": weight[None], "r3": weight[None, :, :2], "pairs": np.array([1, 6, 2])}
     rows = np.r_[0:2, 6:8, 2:6]  # ONNX has the gates in another order
-    constants |= {
-        "gates": weight[None, rows],
-        "states": weight[None, rows, :2],
-        "added": weight[:2, rows].reshape(1, 16),
-    }
+    constants |= {"gates": weight[None, rows], "states": weight[None, rows, :2]}
+    constants |= {"added": weight[:2, rows].reshape(1, 16), "mixed": weight[[4, 0, 5, 1, 6, 2, 3, 7]]}
+    constants |= {"to": np.array([5]), "past": np.array([6])}
     numbers = {"three": 3, "tiny": 1e-6, "small": 1e-2, "one": 1, "nothing": 0, "lowest": 1e-8, "rounded": 6e-8}
     constants |= {name: np.float32(one) for name, one in numbers.items()}
     for scale, offset, eps in (("folded", "shift", 1e-5), ("other", "moved", 1e-1)):
         factor = (np.abs(constants["bias"]) + eps) ** -0.5
         constants |= {scale: kernel * factor[:, None, None], offset: -constants["bias"] * factor}
-    constants |= {"last": np.array(2), "two": np.array([2]), "mask": np.arange(8) < 6, "low": np.float32(-3e38)}
+    constants |= {"last": np.array([2]), "two": np.array([2]), "mask": np.arange(8) < 6, "low": np.float32(-3e38)}
     about = {"Transpose": {"perm": [0, 2, 1, 3]}, "Split": {"axis": 2, "num_outputs": 2}, "Concat": {"axis": 2}}
 
     def made(name, steps):

@@ -13,13 +13,9 @@ from kokoro_nb.inspection.semantics.onnx_call import MEANINGS
 def _chain(save, node, constants=None, **more):
     """Conv, instance norm, exp, matmul: some of everything."""
     random = np.random.default_rng(0)
-    given = {
-        "w": random.standard_normal((6, 4, 3)).astype(np.float32) * 0.3,
-        "scale": np.ones(6, np.float32),
-        "bias": np.zeros(6, np.float32),
-        "m": random.standard_normal((20, 5)).astype(np.float32),
-        **(constants or {}),
-    }
+    given = {"w": random.standard_normal((6, 4, 3)) * 0.3, "m": random.standard_normal((20, 5))}
+    given |= {"scale": np.ones(6), "bias": np.zeros(6), **(constants or {})}
+    given = {name: one.astype(np.float32) for name, one in given.items()}
     nodes = [
         node("Conv", ["x", "w"], ["c"], name="/conv", pads=[1, 1]),
         node("InstanceNormalization", ["c", "scale", "bias"], ["n"], name="/norm"),
@@ -108,13 +104,8 @@ def test_the_node_at_which_two_calls_begin_to_differ_is_named(save, node):
 
 
 def test_a_node_that_differs_from_call_to_call_is_noted_though_no_output_shows_it(save, node):
-    nodes = [
-        _drawing(node),
-        node("Neg", ["b"], ["n"], name="/neg"),
-        node("Mul", ["n", "zero"], ["m"], name="/mask"),
-        node("Abs", ["m"], ["k"], name="/abs"),
-        node("Add", ["x", "k"], ["y"], name="/add"),
-    ]
+    nodes = [_drawing(node), node("Neg", ["b"], ["n"]), node("Mul", ["n", "zero"], ["m"])]
+    nodes += [node("Abs", ["m"], ["k"]), node("Add", ["x", "k"], ["y"])]
     report = nb.inspect(save(nodes, {"x": [4]}, ["y"], {"yes": np.bool_(True), "zero": np.float32(0)}))
     assert report.outputs[0].again
     assert not [one for one in report.findings if one.kind == "unstable"]
