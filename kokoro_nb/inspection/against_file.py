@@ -102,13 +102,10 @@ class PairedPrograms(PairedValues):
                 continue
             least = SAME if part > REPLACED else OTHER  # which rounding of constants explains
             same, apart = self.differs(node.reads, other.reads), self.differs(node.outputs, other.outputs)
-            if same <= SAME and apart > least and (shown or not self._is_moved(node)):
+            like = (one for one in self.reference.nodes if one.operator == node.operator)
+            moved = (len(one.held) == len(node.held) and not any(differing(one, node)) for one in like)
+            if same <= SAME and apart > least and (shown or not any(moved)):
                 yield node
-
-    def _is_moved(self, node: ComparedNode) -> bool:
-        """Return whether the reference has the operator with the same constants elsewhere."""
-        like = [one for one in self.reference.nodes if one.operator == node.operator]
-        return any(len(one.held) == len(node.held) and not [*differing(one, node)] for one in like)
 
     def _changed(self, nodes: Sequence[ComparedNode]) -> Iterator[tuple[ComparedNode, ComparedNode, str, float]]:
         """Yield those with other constants or attributes than all that reads the same there, the nearest, and which.
@@ -361,8 +358,7 @@ class PairedPrograms(PairedValues):
 
     def _multiples(self, node: ComparedNode) -> Iterator[Cause]:
         """Say so if what a node gives is a multiple of results that only the reference has, the nearest first."""
-        value = self.own.get(node.outputs[0])
-        if value is None:
+        if (value := self.own.get(node.outputs[0])) is None:
             return
         names = [name for name, (_, apart) in self.back.items() if apart > self.limit]
         factors = [(factor_of(value, self.known[name], self.limit), name) for name in names]  # constants may be rounded

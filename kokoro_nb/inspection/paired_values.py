@@ -109,10 +109,8 @@ class PairedValues:
     @property
     def unrelated(self) -> bool:
         """Whether the candidate, if not of integers, shares neither values nor constants and gives something else."""
-        if self.candidate.rounds:
-            return False
-        made = self.candidate.makers.keys() & set(self.pairs)
-        if self.outputs_apart <= REPLACED or any(self.pairs[one][1] <= APART for one in made):
+        made = [self.pairs[one][1] for one in self.candidate.makers.keys() & set(self.pairs)]
+        if self.candidate.rounds or self.outputs_apart <= REPLACED or any(apart <= APART for apart in made):
             return False
         mine, theirs = (self._constants(one) for one in (self.candidate, self.reference))
         return bool(mine) and not any(apart <= APART for _, apart in nearest(mine, theirs).values())
