@@ -270,5 +270,5 @@ def _is_changed(value: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 def is_moved(value: np.ndarray, right: np.ndarray) -> bool:
     """Return whether the values of a constant are those of another in any order."""
-    ends = [np.float64(one.max(initial=0)) for one in (value, right)]  # sooner than all
+    ends = [np.asarray(one.max(initial=0), np.float64) for one in (value, right)]  # sooner than all
     return value.size == right.size and not _is_changed(*ends) and not _is_changed(_sorted(value), _sorted(right)).any()

@@ -280,8 +280,9 @@ def _operators(found: Diagnosis) -> Iterator[Row]:
 
 def _outputs(found: Diagnosis) -> Iterator[Row]:
     """Yield a row for each output of the first call; limits are known of the one that is furthest beyond its own."""
-    worst = found.output
-    for name, value in found.outputs.items() if worst is not None else ():
+    if (worst := found.output) is None:
+        return
+    for name, value in found.outputs.items():
         known = name == worst.output
         row: Row = {"verdict": worst.verdict if known or worst.verdict == "pass" else "unknown"}
         row |= {"error (of peak)": worst.of_peak if known else None, "limit (of peak)": worst.limit if known else None}

@@ -317,6 +317,7 @@ class PairedValues:
             program.compute(given, keep)
         return found
 
+    @np.errstate(invalid="ignore")  # infinity less infinity
     def is_fixed(self, name: str) -> bool:
         """Return whether a value of the reference is the same on all inputs."""
         return not np.ptp(self.known[name].images.reshape(len(self.inputs), -1), axis=0).any()

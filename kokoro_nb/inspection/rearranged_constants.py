@@ -32,18 +32,18 @@ def rearranged(
     """
     import torch
 
-    meaning, given = paired.reference.meaning, paired.reference.given(paired.inputs[0])
+    meaning, given, most = paired.reference.meaning, paired.reference.given(paired.inputs[0]), 1 if numbers else TRIED
     if meaning is None:
         return
-    lacking = [one for one in dict.fromkeys([*others, *paired.reference.nodes]) if paired.is_missing(one)][:TRIED]
+    lacking = [one for one in dict.fromkeys([*others, *paired.reference.nodes]) if paired.is_missing(one)][:most]
     known = paired.values_of(paired.reference, {name for one in lacking for name in (*one.reads, *one.outputs)})
     region = paired.region(node)
     own = paired.values_of(paired.candidate, {one.outputs[0] for one in region} & {*paired.own}).values()
     for name, reads, held in ((one.outputs[0], one.reads, dict(one.held)) for one in lacking):
         held |= {one: known[one] for one in reads if one in paired.known and paired.is_fixed(one)}
         floats = {key: torch.tensor(one).double() for key, one in held.items() if one.dtype.kind == "f" and one.ndim}
-        tried = chain(_rearrangements(floats), _exchanged(floats, region, paired.reference.nodes))
-        tried = _renumbered(call_of(meaning, name, given, known), node) if numbers else tried
+        rearranging = chain(_rearrangements(floats), _exchanged(floats, region, paired.reference.nodes))
+        tried = _renumbered(call_of(meaning, name, given, known), node) if numbers else rearranging
         wrong = [one for one in own if not is_permuted(one, known[name], paired.alike)]
         for words, instead in islice(tried, LARGEST // paired.known[name].size):
             with suppress(IndexError, RuntimeError, TypeError, ValueError):  # the operator takes no such tensors
