@@ -259,12 +259,9 @@ class PairedValues:
         reads = [(name, there) for name, there in pairs if name in {*makers} & {*self.own} and there in self.known]
         wanted = {one for like in doubted.values() for one in like} | {there for _, there in reads}
         own, known = (self.values_of(self.candidate, {*doubted, *node.reads}), self.values_of(self.reference, wanted))
-        turned = [
-            (makers[name], self.pairs[name][0])
-            for name, like in doubted.items()
-            if not any(is_permuted(own[name], known[one], ORDERED * self.limit) for one in like)
-        ]
-        yield from sorted(turned, key=lambda pair: pair[0].index)
+        limit = ORDERED * self.limit
+        turned = [one for one, like in doubted.items() if not any(is_permuted(own[one], known[k], limit) for k in like)]
+        yield from sorted(((makers[one], self.pairs[one][0]) for one in turned), key=lambda pair: pair[0].index)
         for name, there in reads:
             alike = own[name].shape == known[there].shape and self.own[name].distance(self.known[there]) <= self.limit
             if alike and not any(self._same_order(name, one) for one in given):
