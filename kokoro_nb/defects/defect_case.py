@@ -241,7 +241,7 @@ class FloorDivisionDefect(Defect):
 
     operators = ("div", "floor_divide")
     inputs: Mapping[str, Tensor] = {"x": torch.tensor([1.0, 2.5, 3.5, 0.95]), "y": torch.full((4,), 0.1)}
-    concerns = staticmethod(lambda arguments: arguments.get("rounding_mode", "floor") == "floor")
+    concerns = staticmethod(lambda arguments: arguments.get("rounding_mode") == "floor")
     broken = staticmethod(lambda x, y: torch.div(x, y, rounding_mode="floor"))
     mended = staticmethod(lambda x, y: torch.round((x - torch.fmod(x, y)) / y))
 

@@ -22,7 +22,12 @@ from kokoro_nb.traces.trace import CONSTANT, TRAINED_NORM, Meaning, Operator
 Observe = Callable[[str, Value], object]
 ROUNDING = ("QuantizeLinear", "DynamicQuantizeLinear")
 PLAIN = (bool, int, float, str, list, tuple)
-SAME_AS = {"clamp": "clip", "concat": "cat", "nativebatchnormlegitnotraining": "batchnormalization"}
+SAME_AS = {
+    "clamp": "clip",
+    "concat": "cat",
+    "maskedfill": "where",
+    "nativebatchnormlegitnotraining": "batchnormalization",
+}
 IMPLIED = {"cumsum": {"exclusive": 0, "reverse": 0}, **{key: {"select_last_index": 0} for key in ("argmax", "argmin")}}
 IMPLIED |= {"gru": {"linear_before_reset": 1}, "topk": {"largest": 1}}
 """What operators of PyTorch always do, as the attributes that other formats have for it."""

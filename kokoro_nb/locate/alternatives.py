@@ -66,8 +66,9 @@ def _place(function: Callable[..., Any], self: np.ndarray, dim: int | None = Non
 
 def _resized(mode: str, input: np.ndarray, output_size: Any = None, scale_factors: Any = None, **given: Any) -> Any:
     sizes = output_size or [int(size * one) for size, one in zip(input.shape[2:], scale_factors, strict=True)]
-    corners = given.get("align_corners")  # which an interpolation by the nearest neighbour has not
-    return torch.nn.functional.interpolate(torch.from_numpy(input), sizes, mode=mode, align_corners=corners).numpy()
+    how = {"scale_factor": scale_factors} if scale_factors and mode == "nearest-exact" else {"size": sizes}
+    corners = None if "nearest" in mode else given.get("align_corners")
+    return torch.nn.functional.interpolate(torch.from_numpy(input), mode=mode, align_corners=corners, **how).numpy()
 
 
 def _scattered(one: Callable[[list[Any]], Any]) -> Callable[..., Any]:
@@ -82,8 +83,14 @@ def _scattered(one: Callable[[list[Any]], Any]) -> Callable[..., Any]:
     return compute
 
 
+def _log_of_softmax(self: np.ndarray, dim: int, least: float = 0.0, **_: Any) -> Any:
+    power = np.exp(np.float32(self - self.max(dim, keepdims=True)))
+    return np.log(power / power.sum(dim, keepdims=True) + np.float32(least))
+
+
 ROOT = np.sqrt(2 / np.pi)
 _FLOORED: Alternative = ("the floor of the rounded quotient", _single(lambda x, y: np.floor(x / y)))
+_LAST = "a scatter that keeps the last number alone"
 _ONE_BY_ONE = "a sum one by one in float32"
 _ROUNDED: dict[str, Alternative] = {
     "round": ("rounding to the nearest", lambda self, **_: np.round(self)),
@@ -119,6 +126,22 @@ ALTERNATIVES: dict[str, tuple[Alternative, ...]] = {
     "le": (_instead(np.less),),
     "gt": (_instead(np.greater_equal),),
     "ge": (_instead(np.greater),),
+    "clamp": (("a clamp whose lower bound wins", lambda self, min, max, **_: np.maximum(np.minimum(self, max), min)),),
+    "logaddexp": (("log(exp(x) + exp(y))", _single(lambda x, y: np.log(np.exp(x) + np.exp(y)))),),
+    "logaddexp2": (("log2(2^x + 2^y)", _single(lambda x, y: np.log2(np.exp2(x) + np.exp2(y)))),),
+    "log_softmax": (
+        ("the logarithm of softmax", _log_of_softmax),
+        ("the logarithm of softmax and 1e-45", partial(_log_of_softmax, least=1e-45)),  # as Core ML's log has it
+    ),
+    "hardsigmoid": (("one of slope 0.2", lambda self, **_: np.clip(0.2 * self + 0.5, 0, 1)),),
+    "prelu": (
+        ("one whose slopes are along the last axis", lambda self, weight: np.where(self > 0, self, self * weight)),
+    ),
+    "masked_fill": (("the value where the mask does not hold", lambda self, mask, value: np.where(mask, self, value)),),
+    "scatter_add": ((_LAST, _scattered(lambda values: values[-1])),),
+    "logcumsumexp": (
+        ("the logarithm of a running sum", lambda self, dim: np.log(np.cumsum(np.exp(np.float32(self)), dim))),
+    ),
     "eq": (("eq that NaN passes", lambda self, other, **_: (self == other) | np.isnan(self) & np.isnan(other)),),
     "ne": (("less or greater, which NaN is not", lambda self, other, **_: (self < other) | (self > other)),),
     "selu": (("ELU without its scale", lambda self, **_: np.where(self > 0, self, SELU * np.expm1(self))),),
@@ -131,11 +154,15 @@ ALTERNATIVES: dict[str, tuple[Alternative, ...]] = {
     "_upsample_bilinear2d_aa": (("an interpolation without antialiasing", partial(_resized, "bilinear")),),
     "_upsample_bicubic2d_aa": (("an interpolation without antialiasing", partial(_resized, "bicubic")),),
     **{
-        f"upsample_{mode}{axes}d": (("an interpolation by the sizes, not by the scale", partial(_resized, mode)),)
+        f"upsample_{mode}{axes}d": (
+            ("an interpolation by the sizes, not by the scale", partial(_resized, mode)),
+            ("an interpolation by the nearest neighbour", partial(_resized, "nearest")),
+            ("an interpolation by the nearest neighbour of centres", partial(_resized, "nearest-exact")),
+        )
         for mode, axes in (("linear", 1), ("bilinear", 2), ("bicubic", 2), ("nearest", 1), ("nearest", 2))
     },
     "scatter_reduce": (
-        ("a scatter that keeps the last number alone", _scattered(lambda values: values[-1])),
+        (_LAST, _scattered(lambda values: values[-1])),
         ("the sum", _scattered(sum)),
         ("the sum without the old value", _scattered(lambda values: sum(values[1:] or values))),
         ("the mean with the old value", _scattered(np.mean)),
@@ -149,10 +176,12 @@ ALTERNATIVES: dict[str, tuple[Alternative, ...]] = {
 }
 
 
-def wrapped(right: np.ndarray) -> Iterator[Alternative]:
-    """Yield whole numbers in types that do not hold them, as C casts them: modulo a power of two."""
+def of_right(right: np.ndarray, dtype: str) -> Iterator[Alternative]:
+    """Yield the negation of truth values, and whole numbers cast as C does, modulo a power of two, to fewer bits."""
+    if dtype == "bool":
+        yield "its negation", lambda **_: np.logical_not(right)
     if (top := largest(right)) < 2.0**63 and np.array_equal(right, np.trunc(right)):
-        for dtype in (np.dtype(one) for one in ("int32", "int16", "int8") if top > np.iinfo(one).max):
+        for dtype in (np.dtype(one) for one in ("int32", "int16", "uint8", "int8") if top > np.iinfo(one).max):
             cut = right.astype(np.int64).astype(dtype)
             yield f"whole numbers in {dtype.name}, which wrap around", lambda cut=cut, **_: cut
 
@@ -171,6 +200,8 @@ def other_calls(op: str, arguments: Mapping[str, Any]) -> Iterator[Alternative]:
     for a, b in combinations([one.name for one in parameters if isinstance(arguments.get(one.name), np.ndarray)], 2):
         if arguments[a].shape == arguments[b].shape:
             yield f"one whose {a} and {b} are exchanged", partial(_called, target, {a: arguments[b], b: arguments[a]})
+    for name in (one for one in ("weight", "bias") if isinstance(arguments.get(one), np.ndarray)):
+        yield f"one without its {name}", partial(_called, target, {name: None})
     yield "its input, unchanged", lambda **given: next(iter(given.values()))
 
 
@@ -183,14 +214,16 @@ def _other_values(parameter: Any, value: Any, tensor: np.ndarray) -> list[Any]:
     if isinstance(value, bool):
         return [not value]
     if parameter.name == "dim" and isinstance(value, int | list):
-        axes = range(len(shape)) if isinstance(value, int) else [[axis] for axis in range(len(shape))]
-        return [axis for axis in axes if np.any(np.mod(axis, len(shape)) != np.mod(value, len(shape)))]
+        axes: Any = range(len(shape))
+        axes = axes if isinstance(value, int) else [*([axis] for axis in axes), [*axes]]
+        return [axis for axis in axes if not np.array_equal(np.mod(axis, len(shape)), np.mod(value, len(shape)))]
     if parameter.name == "rounding_mode":
         return [one for one in ("trunc", "floor") if one != value]
     near = [value - 1, value + 1, 2 * value, value // 2, *shape[1:2], 1] if isinstance(value, int) else []
     if parameter.name == "other" and isinstance(value, int | float) and tensor.dtype.kind in "iub":
         near = [np.asarray(value).astype(tensor.dtype).item(), *near]
-    known = [one for one in (parameter.default_value, *near) if one is not None and one != value]
+    optional = parameter.name == "divisor_override"  # which is ignored where it is not set
+    known = [one for one in (parameter.default_value, *near) if (one is not None or optional) and one != value]
     return known if isinstance(value, int | float | str) else []
 
 

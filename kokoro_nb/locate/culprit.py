@@ -254,6 +254,7 @@ def with_known_defect(culprit: Culprit, exported: Exported, failure: Failure | N
     op = culprit.tap.operator.kind
     node = result_nodes(exported).get(culprit.name)
     arguments = {} if node is None else arguments_by_name(node.target, node.args, node.kwargs)
+    arguments |= {"rounding_mode": "floor"} if op == "floor_divide" else {}
     said = "" if failure is None else f"{failure.error}: {failure.message}\n{failure.cause}"
     known = [
         defect

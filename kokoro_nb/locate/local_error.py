@@ -135,7 +135,11 @@ class Judge:
             # 0.1 in float32 is not above 0.1 in float32: what the program itself says counts as right, too
             single = self._computed(name, self._inputs, self._captured, double=False)
             found = judged(operator, given, np.where(given == single, given, exact), 0.0)
-            return replace(found, error=float(found.wrong.sum()), peak=peak_of(exact), right=exact, along=along)
+            return replace(found, peak=peak_of(exact), right=exact, along=along)
+        odd = np.isfinite(given) != np.isfinite(exact)
+        if odd.any():  # right as well: what PyTorch gives in the program's own dtype, and a result of what stayed wide
+            single = self._computed(name, self._inputs, self._captured, double=False)
+            exact = np.where(odd & (alike(given, single) | (np.isfinite(given) & self._overflowed(name))), given, exact)
         held = str(given.dtype)
         dtype = BFLOAT16 if (operator.dtype, held) == (BFLOAT16, "float32") else held  # which holds its numbers
         floor = units(exact, epsilon(dtype))
@@ -178,6 +182,13 @@ class Judge:
             return self._computed(name, self._inputs, near | dict(zip(coarse, moved, strict=True)))
 
         return kept_wide(compute, [near[one] for one in coarse], exact) if coarse else 0.0
+
+    def _overflowed(self, name: str) -> bool:
+        """Return whether an input was captured as infinite, and is finite but for the range of float16 up to there."""
+        half = ((one, np.isinf(value)) for one, value in self._near(name).items() if value.dtype == np.float16)
+        infinite = {one: where for one, where in half if where.any()}
+        right = ((one, self._computed(one, self._inputs, self._captured)) for one in infinite)
+        return any((infinite[one] & np.isfinite(value)).any() or self._overflowed(one) for one, value in right)
 
     def right(self, name: str) -> np.ndarray:
         """Return what the operator should have given on its inputs, floats in float64.

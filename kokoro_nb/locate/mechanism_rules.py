@@ -7,16 +7,21 @@ from contextlib import suppress
 import numpy as np
 
 from kokoro_nb.locate import tensor_rules
-from kokoro_nb.locate.alternatives import ALTERNATIVES, other_calls, wrapped
+from kokoro_nb.locate.alternatives import ALTERNATIVES, of_right, other_calls
 from kokoro_nb.locate.culprit import Mechanism
 from kokoro_nb.locate.rounding_families import FEW
 from kokoro_nb.locate.rule_evidence import HALF, Evidence, explained, explained_throughout
 
 LEVELS = 256  # of 8 bits
+NEAR_FACTOR = 0.02  # of an element: how far half of them may be from a factor
 FARTHEST = 8  # positions by which a result is looked for earlier and later
 # edges that are no arguments; a clamp without a bound has one at infinity
 EDGES = {kind: {-np.inf, np.inf} for kind in ("clamp", "clamp_min", "clamp_max")}
 EDGES |= {"relu": {0.0}, "elu": {0.0}, "relu6": {0.0, 6.0}, "hardsigmoid": {0.0, 1.0}}
+
+
+SQUARED = {"var": (1, True), "std": (2, True), "linalg_vector_norm": (2, False), "abs": (2, False)}
+"""The power of a result that is a sum of squares, and whether that is averaged."""
 
 
 def mechanisms(evidence: Evidence) -> tuple[Mechanism, ...]:
@@ -43,7 +48,7 @@ def _support(mechanism: Mechanism) -> tuple[bool, bool, bool, float]:
 def lowered_as_another(evidence: Evidence) -> Mechanism | None:
     """The result is that of another operator on the same arguments."""
     known, calls = ALTERNATIVES.get(evidence.kind, ()), other_calls(evidence.error.operator.op, evidence.arguments)
-    for words, other in (*known, *wrapped(evidence.error.right), *calls):
+    for words, other in (*known, *of_right(evidence.error.right, evidence.error.operator.dtype), *calls):
         try:
             instead = other(**evidence.call)
             instead = None if instead is None else np.asarray(instead, np.float64)
@@ -85,9 +90,9 @@ def branch_cut(evidence: Evidence) -> Mechanism | None:
     error = evidence.error
     if evidence.kind not in ("atan2", "angle") or not error.wrong.any():
         return None
-    turns = (error.given.astype(np.float64) - error.right)[error.wrong] / (2 * np.pi)
-    whole = float(np.mean(np.abs(np.abs(turns) - 1) < 1e-3))
-    text = f"{100 * whole:.3g} % of the wrong elements are off by 2 pi"
+    turns = np.abs(error.given.astype(np.float64) - error.right)[error.wrong] / np.pi
+    whole = float(np.mean((np.abs(turns - 2) < 1e-3) | (np.abs(turns - 1) < 1e-3)))
+    text = f"{100 * whole:.3g} % of the wrong elements are off by 2 pi, or by pi as at a zero of the other sign"
     return Mechanism("branch cut of atan2", "atan2 on the branch cut", (text,), explained=whole)
 
 
@@ -141,6 +146,21 @@ def squares_beyond_range(evidence: Evidence) -> Mechanism | None:
     return Mechanism("overflow of the dtype", "squares beyond the range of float16", text, explained=share)
 
 
+def squares_on_the_way(evidence: Evidence) -> Mechanism | None:
+    """The squares that a length, a deviation or a variance is made of leave the range of the dtype, and it does not."""
+    given, right = evidence.error.given, evidence.error.right
+    lost = np.isfinite(right) & ~np.isfinite(given)
+    if evidence.kind not in SQUARED or given.dtype.kind != "f" or not lost.any():
+        return None
+    power, averaged = SQUARED[evidence.kind]
+    count = evidence.first.size / right.size if averaged and evidence.first is not None else 1
+    least = float((right[lost] ** power).min()) * count
+    limit = float(np.finfo(given.dtype).max)
+    text = f"its squares sum to {least:.4g} or more where it is not finite, above {limit:.4g}"
+    words = f"squares beyond the range of {given.dtype}"
+    return Mechanism("overflow of the dtype", words, (text,), explained=1.0) if least > limit else None
+
+
 def half_rounding(evidence: Evidence) -> Mechanism | None:
     """Every element of the result is a float16 number."""
     error = evidence.error
@@ -183,6 +203,18 @@ def swallowed_nan(evidence: Evidence) -> Mechanism | None:
     return Mechanism("operator lowered as another", f"{evidence.kind} passes over NaN", (text,))
 
 
+def nan_among(evidence: Evidence) -> Mechanism | None:
+    """The place of an extreme is another one wherever a NaN is among the numbers, which PyTorch takes for it."""
+    x, wrong, given = evidence.first, evidence.error.wrong, evidence.arguments
+    if evidence.kind not in ("argmax", "argmin", "max", "min") or x is None or not wrong.any():
+        return None
+    among = np.isnan(x).any(axis=given.get("dim"), keepdims=bool(given.get("keepdim")))
+    if among.shape != wrong.shape or (wrong & ~among).any():
+        return None
+    text = f"each of the {int(wrong.sum())} wrong elements has a NaN among its numbers"
+    return Mechanism("operator lowered as another", f"{evidence.kind} passes over NaN", (text,))
+
+
 def another_constant(evidence: Evidence) -> Mechanism | None:
     """The constant that the input is multiplied by, divided by or added to is another one."""
     right = evidence.error.right
@@ -213,9 +245,14 @@ def quantised(evidence: Evidence) -> Mechanism | None:
 def scaled(evidence: Evidence) -> Mechanism | None:
     """The result is a multiple of the right value, or its opposite."""
     factor, right = _factor(evidence), evidence.error.right.astype(np.float64)
+    if right.size and np.ptp(right) == 0:
+        return None  # of one number anything is a multiple
     opposite = explained("changed scale", "a turned sign", evidence, -right, "the opposite of the right value")
     if opposite is not None or not factor or abs(factor + 1) < 1e-3 or right.size < FEW:
         return opposite  # of a few numbers some factor always comes near
+    near = np.isclose(evidence.error.given, factor * right, rtol=NEAR_FACTOR, atol=0)
+    if near.mean() < 0.5:
+        return None  # what is far larger than all the rest alone agrees
     words = f"{factor:.6g} times the right value"
     return explained("changed scale", "a factor", evidence, factor * right, words)
 
@@ -272,6 +309,7 @@ RULES: list[Callable[[Evidence], Mechanism | None]] = [  # of two that are as we
         cast_beyond_range,
     ),
     *(zero_argument, half_range, squares_beyond_range, cancelled, half_rounding, swallowed_nan),
+    *(squares_on_the_way, nan_among),
     *(another_constant, quantised, scaled, shifted, offset, edge),
     *(tensor_rules.padded_statistics, tensor_rules.frozen_length),
 ]

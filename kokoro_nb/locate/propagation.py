@@ -214,7 +214,7 @@ def lossy_culprits(
         if name in local:
             figures |= {"local_error": local[name].of_peak, "ratio": local[name].ratio}
         cause = _as_another(propagation, candidate, operators[name])
-        if cause is None and name in local and dtype == operators[name].dtype == "float32":
+        if cause is None and name in local and dtype == operators[name].dtype:
             cause = _less_exact(propagation, candidate, operators[name])
         causes = (mechanism,) if cause is None else (cause, mechanism)
         near = f"right for {dtype}" if cause is None else "within the rounding error of its peak"
