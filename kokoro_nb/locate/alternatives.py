@@ -66,9 +66,8 @@ def _place(function: Callable[..., Any], self: np.ndarray, dim: int | None = Non
 
 def _resized(mode: str, input: np.ndarray, output_size: Any = None, scale_factors: Any = None, **given: Any) -> Any:
     sizes = output_size or [int(size * one) for size, one in zip(input.shape[2:], scale_factors, strict=True)]
-    how = {"scale_factor": scale_factors} if scale_factors and mode == "nearest-exact" else {"size": sizes}
-    corners = None if "nearest" in mode else given.get("align_corners")
-    return torch.nn.functional.interpolate(torch.from_numpy(input), mode=mode, align_corners=corners, **how).numpy()
+    corners = None if mode == "nearest" else given.get("align_corners")
+    return torch.nn.functional.interpolate(torch.from_numpy(input), sizes, mode=mode, align_corners=corners).numpy()
 
 
 def _scattered(one: Callable[[list[Any]], Any]) -> Callable[..., Any]:
@@ -157,7 +156,6 @@ ALTERNATIVES: dict[str, tuple[Alternative, ...]] = {
         f"upsample_{mode}{axes}d": (
             ("an interpolation by the sizes, not by the scale", partial(_resized, mode)),
             ("an interpolation by the nearest neighbour", partial(_resized, "nearest")),
-            ("an interpolation by the nearest neighbour of centres", partial(_resized, "nearest-exact")),
         )
         for mode, axes in (("linear", 1), ("bilinear", 2), ("bicubic", 2), ("nearest", 1), ("nearest", 2))
     },

@@ -92,7 +92,7 @@ def branch_cut(evidence: Evidence) -> Mechanism | None:
         return None
     turns = np.abs(error.given.astype(np.float64) - error.right)[error.wrong] / np.pi
     whole = float(np.mean((np.abs(turns - 2) < 1e-3) | (np.abs(turns - 1) < 1e-3)))
-    text = f"{100 * whole:.3g} % of the wrong elements are off by 2 pi, or by pi as at a zero of the other sign"
+    text = f"{100 * whole:.3g} % of the wrong elements are off by 2 pi or pi"
     return Mechanism("branch cut of atan2", "atan2 on the branch cut", (text,), explained=whole)
 
 

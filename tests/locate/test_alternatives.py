@@ -23,11 +23,19 @@ IMAGE = {"input": X[None] ** 3, "output_size": [3, 3], "align_corners": False, "
 
 
 TURNED = {"self": PAIR["other"], "other": PAIR["self"]}
+SHIFT, MASKED = np.linspace(1, 2, 8), {"self": X, "mask": X > 0, "value": -9}
+NORMED = {"input": X, "normalized_shape": [8], "weight": None, "eps": 1e-5}
+FRAMES, PHONES = np.array([[5.0, 7.0, 1.0, 2.0, 3.0]]), np.array([[0, 0, 1, 2, 2]])
+GATHERED = {"self": np.full((1, 4), 9.0), "dim": 1, "index": PHONES, "src": FRAMES}
 GROUPED = {"input": X, "num_groups": 2, "weight": None, "bias": None, "eps": 1e-5}
 
 
 def _grouped(groups):
     return F.group_norm(torch.from_numpy(X), groups).numpy()
+
+
+def _normed(bias):
+    return np.asarray(F.layer_norm(torch.from_numpy(X), [8], bias=bias if bias is None else torch.from_numpy(bias)))
 
 
 def _gated(x):
@@ -49,7 +57,9 @@ def _image(smooth):
 def _evidence(kind, given, right, arguments):
     given, right = np.asarray(given), np.asarray(right)
     op = kind if "." in kind else f"{kind}.default"
-    operator = Operator(":it", f"aten.{op}", "", ("input:x",), right.shape, "float32")
+    operator = Operator(
+        ":it", f"aten.{op}", "", ("input:x",), right.shape, "bool" if right.dtype == bool else "float32"
+    )
     error = LocalError(operator, 1.0, 1.0, np.inf, np.ones(right.shape, bool), given, right, ())
     error = judged(operator, given, right, 0.0) if given.shape == right.shape else error
     inputs = {name: one for name, one in arguments.items() if isinstance(one, np.ndarray)}
@@ -89,6 +99,36 @@ def _first(kind, given, right, arguments):
         ("div.Tensor_mode", np.trunc(QUOTIENT), np.floor(QUOTIENT), FLOORED, "is trunc, not floor"),
         ("_to_copy", np.int8([127, 1]), np.int8([44, 1]), BEYOND, "a cast to int8 of numbers be"),
         ("sub", [100, 0], [-156, 0], {"self": np.array([-128, 0]), "other": np.array([28, 0])}, "int8, which wrap"),
+        (
+            "cumsum",
+            np.uint8([200, 144]),
+            [200, 400],
+            {"self": np.uint8([200, 200]), "dim": 0, "dtype": None},
+            "in uint8",
+        ),
+        ("clamp", X * 0 + 0.3, X * 0 - 0.2, {"self": X, "min": 0.3, "max": -0.2}, "a clamp whose lower bound wins"),
+        (
+            "logaddexp",
+            [np.inf, 2.0],
+            [99.0, 2.0],
+            {"self": np.array([99, -99.0]), "other": np.array([0, 2.0])},
+            "log(exp",
+        ),
+        (
+            "logcumsumexp",
+            [np.inf] * 2,
+            [99.0] * 2,
+            {"self": np.array([99.0, 9]), "dim": 0},
+            "logarithm of a running sum",
+        ),
+        ("log_softmax", [0, -103.2789], [0, -200.0], {"self": np.array([200.0, 0]), "dim": 0}, "of softmax and 1e-45"),
+        ("hardsigmoid", 0.2 * X + 0.5, X / 6 + 0.5, {"self": X}, "one of slope 0.2"),
+        ("masked_fill.Scalar", np.where(X > 0, X, -9), np.where(X > 0, -9, X), MASKED, "where the mask does not hold"),
+        ("ge.Scalar", WHOLE < 2, WHOLE >= 2, {"self": WHOLE, "other": 2}, "ge computed as its negation"),
+        ("avg_pool2d", X, X / 9, {"self": X, "kernel_size": [1, 1], "divisor_override": 9}, "is None, not 9"),
+        ("layer_norm", _normed(None), _normed(SHIFT), {**NORMED, "bias": SHIFT}, "one without its bias"),
+        ("scatter_add", [[7, 1, 3, 9.0]], [[21, 10, 14, 9]], GATHERED, "keeps the last number alone"),
+        ("prelu", np.where(X > 0, X, X * SHIFT), np.where(X > 0, X, X / 4), {"self": X, "weight": SHIFT}, "last axis"),
         ("cumsum", [2**30, -(2**31)], [2**30, 2**31], {"self": np.int32([2**30] * 2), "dim": 0, "dtype": None}, "wrap"),
     ],
 )
@@ -195,10 +235,6 @@ def test_the_call_is_known_by_the_names_of_the_schema():
     call = call_of(meaning, ":add", arrays, {":index": np.float32([7])})
     assert (call["alpha"], call["other"].tolist(), call["self"].dtype) == (2, [7.0], np.float64)
     assert call_of(meaning, ":index", arrays, {})["indices"][0].tolist() == [-1]
-
-
-FRAMES, PHONES = np.array([[5.0, 7.0, 1.0, 2.0, 3.0]]), np.array([[0, 0, 1, 2, 2]])
-GATHERED = {"self": np.full((1, 4), 9.0), "dim": 1, "index": PHONES, "src": FRAMES}
 
 
 @pytest.mark.parametrize(

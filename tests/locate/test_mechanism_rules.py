@@ -3,7 +3,7 @@ import pytest
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.locate.culprit import NAMES, Mechanism, likeliest
-from kokoro_nb.locate.local_error import LocalError
+from kokoro_nb.locate.local_error import LocalError, judged
 from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.rule_evidence import Evidence, pattern
 from kokoro_nb.locate.verdicts import divergences
@@ -36,7 +36,7 @@ def test_the_branch_cut(causes):
 
     found = causes("atan2.default", angle, fault, noise())["atan2 on the branch cut"]
     assert found.explained == 1
-    assert found.evidence == ("100 % of the wrong elements are off by 2 pi",)
+    assert found.evidence == ("100 % of the wrong elements are off by 2 pi or pi",)
     half = causes("atan2.default", angle, lambda r: with_channels([0], r[:, 0] + 1)(fault(r)), noise())
     assert 0 < half["atan2 on the branch cut"].explained < 1
     assert causes("atan2.default", angle, lambda r: r + 1, noise())["atan2 on the branch cut"].explained == 0
@@ -363,3 +363,27 @@ def test_empty_tensors_are_wrong_nowhere(shape):
     found = _pattern(shape, [])
     assert found.words == "nowhere"
     assert (found.count, found.size, found.begin, found.end, found.whole, found.partly) == (0, 0, 0, 0, (), ())
+
+
+def test_squares_on_the_way_to_a_smaller_result():
+    x, right = np.full((1, 2, 100), 30.0), np.array([[900.0, 900.0]])
+    for kind, given, words in (("var", np.float16, "9e+04 or more"), ("linalg_vector_norm", np.float32, None)):
+        given = np.full_like(right, np.inf, given)
+        error = judged(Operator(":it", f"aten.{kind}.default", "", (), right.shape, "float32"), given, right, 0.0)
+        found = [one for one in mechanisms(Evidence(error, {"x": x})) if one.statement.startswith("squares beyond")]
+        assert [words in one.evidence[0] for one in found] == ([True] if words else [])
+
+
+def test_what_is_largest_alone_is_no_factor(causes):
+    mask = noise() > 0
+    found = causes("mul.Tensor", lambda x: np.where(mask, -1e9, x), lambda y: np.where(mask, -1e-9, y), noise())
+    assert not any(one.startswith("a factor") for one in found)
+
+
+def test_nan_among_the_numbers_of_an_extreme():
+    x = np.where(np.eye(4) > 0, np.nan, np.arange(16.0).reshape(4, 4))
+    right, given = np.array([0, 1, 2, 3]), np.array([3, 3, 3, 2])
+    error = judged(Operator(":it", "aten.argmin.default", "", (), (4,), "int64"), given, right, 0.0)
+    for read, named in ((x, True), (np.nan_to_num(x, nan=20.0), False)):
+        found = mechanisms(Evidence(error, {"x": read}, {"dim": 1, "keepdim": False}))
+        assert any("passes over NaN" in one.statement for one in found) == named
