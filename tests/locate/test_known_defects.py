@@ -51,6 +51,9 @@ def test_the_arguments_count(exported):
     other = Mechanism("operator lowered as another", "gelu computed as GELU by tanh")
     by_erf = export_program(Of(lambda x: F.gelu(x) + 1), X)
     assert _named(by_erf, ":gelu", "executorch-xnnpack", other) == (None, ())
+    for divided, defect in ((lambda x: x / 3, None), (lambda x: x // 3, "onnx_floor_division")):
+        program = export_program(Of(divided), X)
+        assert _named(program, program.specification.operators[-1].name, "onnxruntime")[0] == defect
 
 
 def test_what_was_planted_is_no_known_defect(exported):
