@@ -260,7 +260,7 @@ class PairedPrograms(PairedValues):
             yield self._first(node, [("operator lowered as another", words), *self._lacking()])
             return
         region = self.region(node)
-        if node.rounds or node.kind == "dequantizelinear":
+        if node.kind == "dequantizelinear" or (node.rounds and node.kind != "dynamicquantizelinear"):
             yield self._first(node, [("quantisation range", "the range of its integers cuts or coarsens it")])
         given = self.paired_reads(node)
         givers = [one for one in self.reference.nodes if given & set(one.outputs)]  # which may add a bias, too

@@ -18,6 +18,7 @@ WIDE = frozenset(("float32", "float64", "int32", "int64", "bool"))
 ROUNDED = 1 / 14  # of its peak: what rounding to 4 bits does to it
 LARGE = 8  # elements of a constant that is no number
 STEPS, ALIKE = 0.6, 0.7  # median of the steps off (rounding: 0.25); correlation of constants that stand for each other
+EDITED = 0.25  # share of the numbers of a constant that are not 0
 CHANNEL = 4  # elements of a channel from which it is told from others by their ratios
 ENDLESS = 1e38  # of a number of float32
 Cause = tuple[Name, str]  # the name of what happened, and what it is here in words
@@ -208,9 +209,20 @@ def _numbers(node: ComparedNode) -> list[tuple[str, float]]:
     return [one for one in numbers if abs(one[1]) < ENDLESS]
 
 
+def _is_edited(value: np.ndarray, right: np.ndarray) -> bool:
+    """Return whether few numbers of a constant of many are others."""
+    if value.shape != right.shape or value.size < LARGE or not _is_changed(value, right).any():
+        return False
+    return bool(np.mean((value != right)[right != 0]) < EDITED)
+
+
 def largest_change(other: ComparedNode, node: ComparedNode) -> float:
-    """Return by how much a constant differs at most, as a share of its peak; infinite where a shape differs."""
-    shares = [relative_difference(value, right) for _, right, _, value in _both(other, node)]
+    """Return by how much a constant differs at most, as a share of its peak.
+
+    Infinite where a shape differs, or where most of many numbers are the same to the bit: rounding leaves none.
+    """
+    both = [(value, right) for _, right, _, value in _both(other, node)]
+    shares = [np.inf if _is_edited(*pair) else relative_difference(*pair) for pair in both]
     return float(np.max(shares, initial=np.inf if _lacking(other, node) else 0.0))
 
 

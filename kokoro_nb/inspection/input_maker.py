@@ -162,7 +162,8 @@ def index_bound(file: OnnxFile, name: str) -> int | None:
 def varied(inputs: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
     """Return other inputs of the same shapes: floats drawn at the level of those given, integers in another order.
 
-    Integers that are all the same have no other order: every second one is 0 then. Of a mask every fourth is changed.
+    So are masks. Integers that are all the same have no other order: every second one is 0 then; of such a mask every
+    fourth is changed.
     """
     draw = np.random.default_rng(seed)
     found = dict(inputs)
@@ -170,8 +171,8 @@ def varied(inputs: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]
         if array.dtype.kind == "f":
             noise = draw.standard_normal(array.shape)
             found[name] = (float(array.mean()) + (float(array.std()) or 1.0) * noise).astype(array.dtype)
-        elif array.dtype.kind in "iu":
-            flat = array.reshape(-1) * (np.arange(array.size) % 2 if np.ptp(array) == 0 else 1)
+        elif array.dtype.kind in "iu" or (array.dtype.kind == "b" and 0 < array.mean() < 1):
+            flat = array.reshape(-1) * (np.arange(array.size) % 2 if array.min() == array.max() else 1)
             found[name] = draw.permuted(flat).reshape(array.shape).astype(array.dtype)
         elif array.dtype.kind == "b":
             found[name] = array ^ (np.arange(array.size) % 4 == seed).reshape(array.shape)

@@ -86,8 +86,16 @@ class PairedValues:
         exact = candidate.rounds == reference.rounds and same_constants(reference, candidate)
         if candidate.drawing:
             return cls(reference, candidate, {}, {}, {}, {}, {}, inputs, exact)
-        known = sketches(reference, [reference.given(one) for one in inputs])
-        own = sketches(candidate, inputs)
+
+        def computed() -> Iterator[dict[str, ValueSketch]]:
+            yield sketches(reference, [reference.given(one) for one in inputs])
+            yield sketches(candidate, inputs)
+
+        try:
+            known, own = computed()
+        except (IndexError, RuntimeError, ValueError):  # other numbers than the given ones may be out of range
+            inputs = inputs[:1]
+            known, own = computed()
         added = dict(with_bias(reference, candidate, known, own, EXACT if exact else APART))
         own |= {name: known[there] for name, (there, _) in added.items()}
         first = {name: near for name, (near, _) in nearest(known, known).items()}

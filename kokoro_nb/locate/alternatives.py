@@ -179,9 +179,9 @@ def of_right(right: np.ndarray, dtype: str) -> Iterator[Alternative]:
     if dtype == "bool":
         yield "its negation", lambda **_: np.logical_not(right)
     if (top := largest(right)) < 2.0**63 and np.array_equal(right, np.trunc(right)):
-        for dtype in (np.dtype(one) for one in ("int32", "int16", "uint8", "int8") if top > np.iinfo(one).max):
-            cut = right.astype(np.int64).astype(dtype)
-            yield f"whole numbers in {dtype.name}, which wrap around", lambda cut=cut, **_: cut
+        for kind in (np.dtype(one) for one in ("int32", "int16", "uint8", "int8") if top > np.iinfo(one).max):
+            cut = right.astype(np.int64).astype(kind)
+            yield f"whole numbers in {kind.name}, which wrap around", lambda cut=cut, **_: cut
 
 
 def other_calls(op: str, arguments: Mapping[str, Any]) -> Iterator[Alternative]:
