@@ -292,18 +292,15 @@ def with_program(exported: Exported, program: Any) -> Exported:
     program : torch.export.ExportedProgram
         A changed copy of its specification's program: see `copied_program`.
     """
-    before = exported.specification
-    named_by = before.named_by or before
+    named_by = exported.specification.named_by or exported.specification
     program.graph_module.recompile()
     program.graph.lint()
     program.validate()
     with quietly(), torch.no_grad():
         module = program.module()
     module.output_names = exported.outputs
-    changed = replace(exported, module=module, program=program, patches=(), named_by=named_by, functional=program)
-    # the program has no writes in place already: to rewrite it once more would take seconds and change nothing
-    changed.__dict__["specification"] = Specification(program, before.inputs, before.outputs, named_by)
-    return changed
+    # the program has no writes in place already
+    return replace(exported, module=module, program=program, patches=(), named_by=named_by, functional=program)
 
 
 def copied_program(exported: Exported) -> tuple[Any, dict[str, Any]]:

@@ -11,6 +11,7 @@ from kokoro_nb.locate.alternatives import ALTERNATIVES, other_calls, wrapped
 from kokoro_nb.locate.culprit import Mechanism
 from kokoro_nb.locate.rounding_families import FEW
 from kokoro_nb.locate.rule_evidence import HALF, Evidence, explained, explained_throughout
+from kokoro_nb.traces.statistics import largest
 
 LEVELS = 256  # of 8 bits
 FARTHEST = 8  # positions by which a result is looked for earlier and later
@@ -112,8 +113,7 @@ def half_range(evidence: Evidence) -> Mechanism | None:
     if np.isfinite(error.given).all():
         return None
     if error.peak <= HALF:
-        sizes = {name: float(np.abs(one).max(initial=0)) for name, one in evidence.inputs.items()}
-        large = {name: size for name, size in sizes.items() if HALF < size < np.inf}
+        large = {name: size for name, one in evidence.inputs.items() if HALF < (size := largest(one)) < np.inf}
         beyond = tuple(f"the largest of {name} is {size:.4g}, above {HALF:.0f}" for name, size in large.items())
         half = error.given.dtype == np.float16 and beyond
         return Mechanism("overflow of the dtype", "the range of float16", beyond) if half else None
@@ -264,14 +264,8 @@ def edge(evidence: Evidence) -> Mechanism | None:
 
 RULES: list[Callable[[Evidence], Mechanism | None]] = [  # of two that are as well supported the earlier goes first
     *(lowered_as_another, tensor_rules.before_the_start, tensor_rules.all_pairs),
-    *(
-        tensor_rules.one_pass_variance,
-        tensor_rules.short_variance,
-        overflow_of_exponential,
-        branch_cut,
-        cast_beyond_range,
-    ),
-    *(zero_argument, half_range, squares_beyond_range, cancelled, half_rounding, swallowed_nan),
+    *(tensor_rules.one_pass_variance, tensor_rules.short_variance, overflow_of_exponential, branch_cut),
+    *(cast_beyond_range, zero_argument, half_range, squares_beyond_range, cancelled, half_rounding, swallowed_nan),
     *(another_constant, quantised, scaled, shifted, offset, edge),
     *(tensor_rules.padded_statistics, tensor_rules.frozen_length),
 ]

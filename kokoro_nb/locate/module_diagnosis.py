@@ -174,12 +174,16 @@ def _lost_state(found: Investigation, limits: Limits) -> list[Culprit]:
     text = f"on a later call {wrong}"
     if wrong in errors[:2] and all(difference(dict(found.history.first), dict(given)) == 0 for _, given in pairs[:2]):
         text = "every call gives the result of the first, bit for bit"
-    operators, culprits = {one.name: one for one in found.reference.meaning.operators}, {}
-    for buffer, name in found.reference.meaning.state.items():
-        if name in operators:
-            cause = Mechanism("lost state", f"'{buffer}' is not kept from one call to the next", (text,))
-            culprits[name] = unseen_at(operators[name], found.backend, cause, text)
-    return list(culprits.values())
+    what = {name: f"'{name}' is not kept from one call to the next" for name in found.reference.meaning.state}
+    causes = {name: Mechanism("lost state", words, (text,)) for name, words in what.items()}
+    return _writing(found.reference.meaning, causes, found.backend, text)
+
+
+def _writing(meaning: Any, causes: Given, backend: str, text: str = "") -> list[Culprit]:
+    """Return the operators that compute new values of buffers as culprits; `text` is a cause's own by default."""
+    made = {meaning.state[name]: cause for name, cause in causes.items()}
+    known = [one for one in meaning.operators if one.name in made]
+    return [unseen_at(one, backend, made[one.name], text or made[one.name].statement) for one in known]
 
 
 def with_plain_state(found: Diagnosis) -> Diagnosis:
@@ -244,14 +248,12 @@ def _lost_start(subject: Subject, outputs: Any, limits: Limits) -> list[Culprit]
     """Return the operators that compute new values of buffers, if the outputs are those of buffers that start at 0."""
     meaning = subject.known.meaning
     buffers = meaning.program.graph_signature.buffers_to_mutate.values()
-    held = {name: made for name, made in meaning.state.items() if name in buffers and made}
+    held = [name for name, made in meaning.state.items() if name in buffers and made]
     if not any(meaning.stored(name).any() for name in held):
         return []
     if worst_output(_zeroed(meaning, held).run(subject.known.inputs, double=True), outputs, limits).verdict != "pass":
         return []
-    operators, backend = {one.name: one for one in meaning.operators}, subject.runtime.name
-    causes = {name: _lost_start_of(name) for name in held}
-    return [unseen_at(operators[made], backend, causes[name], causes[name].statement) for name, made in held.items()]
+    return _writing(meaning, {name: _lost_start_of(name) for name in held}, subject.runtime.name)
 
 
 def _lost_start_of(name: str) -> Mechanism:

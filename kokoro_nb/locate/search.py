@@ -1,6 +1,7 @@
 """Searches: a smallest set that does what the whole does (delta debugging), and sets of what harms most."""
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from functools import cache
 from heapq import heappop, heappush
 from itertools import pairwise
 from math import inf
@@ -48,13 +49,7 @@ def smallest(
     """
     if len(set(items)) != len(items):
         raise InputError("An item occurs twice; give each once.")
-    known: dict[tuple[T, ...], bool] = {}
-
-    def holds(chosen: tuple[T, ...]) -> bool:
-        if chosen not in known:
-            known[chosen] = good(chosen)
-        return known[chosen]
-
+    holds = cache(good)
     ordered = (tuple(item for item in items if item in start) for start in ([items] if starts is None else starts))
     kept = next((start for start in ordered if holds(start)), None)
     if kept is None:
