@@ -73,6 +73,7 @@ class Mechanism:
 
 
 UNKNOWN = Mechanism("unknown", "no known mechanism explains it")
+ROUNDED = Mechanism("too few bits", "a result rounded to 16 bits")
 
 
 def likeliest(mechanisms: tuple[Mechanism, ...]) -> Mechanism:
