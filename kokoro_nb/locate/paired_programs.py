@@ -122,16 +122,23 @@ def _values(trace: Trace) -> dict[str, np.ndarray]:
 def _twins(parted: list[Tap], own: Trace, right: Trace, givers: Mapping[str, str]) -> dict[str, Tap]:
     """Return the counterparts of operators: those of their names, else of what gives an output what gives it there.
 
-    A namesake that reads there what is computed from the operator here is none.
+    A namesake that stands elsewhere is none.
     """
     named, same = {tap.name: tap for tap in right.taps}, {tap.name: tap.name for tap in parted}
-    later = {tap.name: with_readers([one.operator for one in own.taps], [tap.name]) for tap in parted}
     for names in (same, givers):
         pairs = [(tap, named[names[tap.name]]) for tap in parted if names.get(tap.name) in named]
-        pairs = [(one, twin) for one, twin in pairs if not later[one.name].intersection(twin.operator.inputs)]
+        pairs = [(one, twin) for one, twin in pairs if not _elsewhere(one, twin, own, right)]
         if found := {one.name: twin for one, twin in pairs if len(one.operator.shape) == len(twin.operator.shape)}:
             return found
     return {}
+
+
+def _elsewhere(tap: Tap, twin: Tap, own: Trace, right: Trace) -> bool:
+    """Return whether a namesake reads what is computed from the operator here, and nothing near what that reads."""
+    there, read = {one.name: one.operator.inputs for one in right.taps}, {*twin.operator.inputs}
+    near = read.union(*(there.get(one, ()) for one in read))
+    later = with_readers([one.operator for one in own.taps], [tap.name])
+    return bool(later & read) and not near.intersection(tap.operator.inputs)
 
 
 def _producer(parted: list[Tap], place: int, twin: Tap, right: Trace) -> tuple[int, Tap]:
