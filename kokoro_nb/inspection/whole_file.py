@@ -18,6 +18,7 @@ from kokoro_nb.inspection.onnx_file import OnnxFile, TensorArrays, initialisers
 from kokoro_nb.inspection.onnx_model import OnnxNode, draws_inside, nodes_of, run_once
 from kokoro_nb.inspection.quantisation_budget import decibels
 from kokoro_nb.inspection.value_types import Arrays
+from kokoro_nb.locate.culprit import ROUNDED
 from kokoro_nb.locate.rounding_bound import is_float
 from kokoro_nb.markup import number
 from kokoro_nb.traces.record import sketched
@@ -243,7 +244,7 @@ def imprecise(nodes: Sequence[Any], judgements: Sequence[NodeJudgement], outputs
     said = tuple(f"The output '{one.name}' is {number(one.snr)} {words}." for one in loud)
     if not has_halves(judgements):
         return (), said
-    place = InspectionFinding if rounding is None else partial(InspectionFinding.at, rounding)
+    place = InspectionFinding if rounding is None else partial(InspectionFinding.at, rounding, mechanism=ROUNDED)
     return tuple(place("precision", "precision", one) for one in said), ()
 
 

@@ -66,18 +66,14 @@ class Mechanism:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain values, as of a table or JSON."""
-        return {
-            "name": self.name,
-            "statement": self.statement,
-            "evidence": list(self.evidence),
-            "against": list(self.against),
-            "explained (of the operator's error)": self.explained,
-            "known defect": self.defect,
-            "threads": list(self.threads),
-        }
+        row: dict[str, Any] = {"name": self.name, "statement": self.statement}
+        row |= {"evidence": list(self.evidence), "against": list(self.against)}
+        row |= {"explained (of the operator's error)": self.explained}
+        return row | {"known defect": self.defect, "threads": list(self.threads)}
 
 
 UNKNOWN = Mechanism("unknown", "no known mechanism explains it")
+ROUNDED = Mechanism("too few bits", "a result rounded to 16 bits")
 
 
 def likeliest(mechanisms: tuple[Mechanism, ...]) -> Mechanism:
@@ -187,25 +183,13 @@ class Culprit:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the finding as plain values, as of a table or JSON."""
-        return {
-            "kind": self.kind,
-            "verdict": self.verdict,
-            "backend": self.backend,
-            "tap": self.tap.name,
-            "op": self.tap.op,
-            "module path": self.tap.module_path,
-            "candidates": list(self.candidates),
-            "channels": self.channels,
-            "local error (of peak)": self.local_error,
-            "inherited error (of peak)": self.inherited_error,
-            "local error / rounding": self.ratio,
-            "reaches the output": self.reaches_output,
-            "effect (of the output's error)": self.effect,
-            "figures": list(self.figures),
-            "source": self.source,
-            "mechanism": self.mechanism.as_dict(),
-            "mechanisms": [one.name for one in self.mechanisms],
-        }
+        row: dict[str, Any] = {"kind": self.kind, "verdict": self.verdict, "backend": self.backend}
+        row |= {"tap": self.tap.name, "op": self.tap.op, "module path": self.tap.module_path}
+        row |= {"candidates": list(self.candidates), "channels": self.channels}
+        row |= {"local error (of peak)": self.local_error, "inherited error (of peak)": self.inherited_error}
+        row |= {"local error / rounding": self.ratio, "reaches the output": self.reaches_output}
+        row |= {"effect (of the output's error)": self.effect, "figures": list(self.figures), "source": self.source}
+        return row | {"mechanism": self.mechanism.as_dict(), "mechanisms": [one.name for one in self.mechanisms]}
 
 
 def wrong_at(tap: Tap, backend: str, mechanisms: tuple[Mechanism, ...], **about: Any) -> Culprit:

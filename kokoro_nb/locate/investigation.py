@@ -200,14 +200,10 @@ class Investigation:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row of a table, with units in its keys."""
-        return {
-            "backend": self.backend,
-            "captured": len(self.candidate.taps),
-            "not captured": len(self.candidate.missing),
-            "tapping changed the output by (of peak)": self.probe.of_peak,
-            "wrong by themselves": len(self.faults),
-            "depends on history": self.history.depends,
-        }
+        row: dict[str, Any] = {"backend": self.backend, "captured": len(self.candidate.taps)}
+        row |= {"not captured": len(self.candidate.missing)}
+        row |= {"tapping changed the output by (of peak)": self.probe.of_peak}
+        return row | {"wrong by themselves": len(self.faults), "depends on history": self.history.depends}
 
 
 def reference_trace(healthy: Exported, inputs: Arrays, name: str = "eager") -> Trace:

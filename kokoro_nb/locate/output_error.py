@@ -82,15 +82,9 @@ class OutputError:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain values, with units in the keys."""
-        return {
-            "output": self.output,
-            "error (of peak)": self.of_peak,
-            "finite (%)": 100 * self.finite,
-            "limit (of peak)": self.limit,
-            "limit from": self.basis,
-            "shape or dtype": self.form,
-            "verdict": self.verdict,
-        }
+        row: dict[str, Any] = {"output": self.output, "error (of peak)": self.of_peak, "finite (%)": 100 * self.finite}
+        row |= {"limit (of peak)": self.limit, "limit from": self.basis}
+        return row | {"shape or dtype": self.form, "verdict": self.verdict}
 
 
 def worst_output(right: Mapping[str, Any], given: Mapping[str, Any], limits: Limits | None = None) -> OutputError:

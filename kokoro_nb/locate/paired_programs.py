@@ -22,7 +22,7 @@ from kokoro_nb.locate.mechanism_rules import mechanisms
 from kokoro_nb.locate.output_error import OutputError, OutputLimit, worst_output
 from kokoro_nb.locate.rule_evidence import Evidence, call_of
 from kokoro_nb.locate.verdicts import wrong_operator
-from kokoro_nb.traces.trace import CONSTANT, INPUT, TRAINED_NORM, TRAINS, Tap, Trace
+from kokoro_nb.traces.trace import CONSTANT, INPUT, TRAINED_NORM, TRAINS, Tap, Trace, with_readers
 
 SAME = 1e-6  # of the peak: float64 has 1e-16, and rewritings sum in other orders
 MOST, LOUD, FEW = 0.9, 1e-3, 3  # share of the elements, of the peak, and their least number, for a factor
@@ -68,7 +68,7 @@ def parting(
     output = worst_output(known, {name: value for name, (value, _) in seen.items()}, limits)
     parted = [] if output.verdict == "pass" else _parted(own, right)
     theirs, mine = reference.specification.givers, candidate.specification.givers
-    twins = _twins(parted, right, {mine[name]: theirs[name] for name in theirs})
+    twins = _twins(parted, own, right, {mine[name]: theirs[name] for name in theirs})
     return (_culprit(parted, twins, right, own, candidate, backend) if parted else None), output
 
 
@@ -90,7 +90,7 @@ def _culprit(
     error = wrong_beyond(twin.operator, given, expected, SAME)
     values, theirs = _values(own), _values(right)
     alike = tap.statistics.shape == twin.statistics.shape
-    call = call_of(right.meaning, twin.name, right.inputs, right.values) if alike and right.meaning else {}
+    call = call_of(right.meaning, twin.name, right.inputs, right.values) if alike else {}
     evidence = Evidence(error, {one: values[one] for one in tap.operator.inputs if one in values}, call)
     rules = mechanisms(evidence)  # what is computed goes before what the shapes say, and before what is read
     padded, shifted = (tuple(one for one in rules if one.name == name) for name in (PADDED, "changed layout or shift"))
@@ -102,22 +102,43 @@ def _culprit(
             text = f"it reads what is {given_there[0]} in the reference, which reads {other} there"
             reading.append(Mechanism("operator lowered as another", "another value is read", (text,), explained=1.0))
     causes = (*padded, *_structural(tap, twin, right, own), *_factor(given, expected), *shifted, *reading, *others)
+    causes = causes or _another_call(tap, twin, right, own)
     return replace(wrong_operator(evidence, backend, tap, causes), ratio=None, candidates=candidates, source=source)
+
+
+def _another_call(tap: Tap, twin: Tap, right: Trace, own: Trace) -> tuple[Mechanism, ...]:
+    """Return that another operator, or the same with other arguments, reads what its counterpart reads, if it does."""
+    pairs = [(one.op, trace.meaning.numbers(one.name)) for one, trace in ((tap, own), (twin, right))]
+    mine, theirs = (f"{op}({', '.join(f'{key}={value}' for key, value in given.items())})" for op, given in pairs)
+    if mine == theirs or not {*tap.operator.inputs} & {*twin.operator.inputs}:
+        return ()
+    return (Mechanism("operator lowered as another", "another call", (f"{mine} in place of {theirs}",)),)
 
 
 def _values(trace: Trace) -> dict[str, np.ndarray]:
     return {**trace.values, **{f"{INPUT}{name}": np.asarray(value) for name, value in trace.inputs.items()}}
 
 
-def _twins(parted: list[Tap], right: Trace, givers: Mapping[str, str]) -> dict[str, Tap]:
-    """Return the counterparts of operators: those of their names, else of what gives an output what gives it there."""
+def _twins(parted: list[Tap], own: Trace, right: Trace, givers: Mapping[str, str]) -> dict[str, Tap]:
+    """Return the counterparts of operators: those of their names, else of what gives an output what gives it there.
+
+    A namesake that stands elsewhere is none.
+    """
     named, same = {tap.name: tap for tap in right.taps}, {tap.name: tap.name for tap in parted}
     for names in (same, givers):
         pairs = [(tap, named[names[tap.name]]) for tap in parted if names.get(tap.name) in named]
-        found = {tap.name: twin for tap, twin in pairs if len(tap.operator.shape) == len(twin.operator.shape)}
-        if found:
+        pairs = [(one, twin) for one, twin in pairs if not _elsewhere(one, twin, own, right)]
+        if found := {one.name: twin for one, twin in pairs if len(one.operator.shape) == len(twin.operator.shape)}:
             return found
     return {}
+
+
+def _elsewhere(tap: Tap, twin: Tap, own: Trace, right: Trace) -> bool:
+    """Return whether a namesake reads what is computed from the operator here, and nothing near what that reads."""
+    there, read = {one.name: one.operator.inputs for one in right.taps}, {*twin.operator.inputs}
+    near = read.union(*(there.get(one, ()) for one in read))
+    later = with_readers([one.operator for one in own.taps], [tap.name])
+    return bool(later & read) and not near.intersection(tap.operator.inputs)
 
 
 def _producer(parted: list[Tap], place: int, twin: Tap, right: Trace) -> tuple[int, Tap]:

@@ -69,15 +69,9 @@ class Remedy:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row of a table, with units in its keys."""
-        return {
-            "remedy": self.name,
-            "kind": self.kind,
-            "what is changed": self.statement,
-            "output before (of peak)": self.error_before,
-            "output after (of peak)": self.error_after,
-            "verdict": self.verdict,
-            "note": self.reason,
-        }
+        row: dict[str, Any] = {"remedy": self.name, "kind": self.kind, "what is changed": self.statement}
+        row |= {"output before (of peak)": self.error_before, "output after (of peak)": self.error_after}
+        return row | {"verdict": self.verdict, "note": self.reason}
 
 
 Plan = tuple[RemedyKind, str, str, Callable[[], Any]]  # kind, name, statement, and what computes the outputs

@@ -76,7 +76,7 @@ def test_a_cast_to_float16_and_back_before_a_sine_is_named(written):
     steps += [("Cast", "n", "w", {"to": TensorProto.FLOAT}), ("Mul", "w turn", "p"), ("Sin", "p", "y")]
     given = {"x": np.linspace(440, 441, 8000, dtype=np.float32)[None]}
     (found,) = nb.inspect(written("cast.onnx", steps, constants, {"x": [1, 8000]}), given).findings
-    assert (found.key, found.blame) == ("Cast n", "precision")
+    assert (found.key, found.blame, found.mechanism.name) == ("Cast n", "precision", "too few bits")
     assert "Sin y (Sin): 31.73% of its result, after 0.02% of its input; Cast n (Cast) rounds to 16" in found.statement
     steps[2:4] = [("Identity", "c", "w")]
     assert nb.inspect(written("plain.onnx", steps, constants, {"x": [1, 8000]}), given).findings == ()

@@ -1,4 +1,5 @@
 from dataclasses import FrozenInstanceError, replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -119,6 +120,15 @@ def test_a_comparison_with_a_number_that_float32_does_not_have(toy, step):
     assert not trace.values[":gt"].any()
     assert _errors(program, trace)[":gt"].ratio == 0
     assert _errors(program, program.trace({":gt": np.logical_not}))[":gt"].ratio == 0, "what float64 says is right, too"
+
+
+def test_of_two_that_are_equal_in_float16_the_first_is_the_largest_where_the_run_is_in_float16(toy, step):
+    place = step("argmax.default", lambda x: np.argmax(x, axis=-1), "input:x")
+    steps = {":argmax": place, ":neg": step("neg.default", np.negative, "input:x")}
+    program = toy(steps, {"x": np.array([[1, 0.5, 1 + 2**-13]], np.float32)})
+    for taken, dtype, ratio in ((0, np.float16, 0), (1, np.float16, np.inf), (0, np.float32, np.inf)):
+        trace = program.trace({":argmax": partial(np.full_like, fill_value=taken)}, dtype=dtype)
+        assert _errors(program, trace)[":argmax"].ratio == ratio
 
 
 def test_the_parts_of_complex_numbers_are_judged(toy, step, at):

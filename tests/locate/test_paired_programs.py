@@ -102,16 +102,14 @@ def _halves_exchanged(x):
 @pytest.mark.parametrize(
     ("right", "other", "name", "statement"),
     [
-        (
-            lambda x: x.cumsum(1).tanh(),
-            lambda x: x.cumsum(2).tanh(),
-            ":cumsum",
-            "cumsum computed as one whose dim is 2, not 1",
-        ),
+        (lambda x: x.cumsum(1), lambda x: x.cumsum(2), ":cumsum", "cumsum computed as one whose dim is 2, not 1"),
         (lambda x: F.glu(x.tan(), 1), _halves_exchanged, ":mul", "glu computed as GLU with its halves exchanged"),
-        (lambda x: x.amax((1, 2)), lambda x: x.mean((1, 2)), ":mean", "no known mechanism explains it"),
+        (lambda x: x.amax((1, 2)), lambda x: x.mean((1, 2)), ":mean", "another call"),
+        (lambda x: (x.cumsum(2) % 1 * 6).sin(), lambda x: (x * torch.arange(24) % 1 * 6).sin(), ":mul", "another call"),
+        (lambda x: (x.square() + 1).sqrt(), lambda x: x.square().sqrt() + 1, ":sqrt", "another value is read"),
+        (lambda x: x.view(4, 3, 8).mT * 2, lambda x: x.view(3, 4, 8).permute(1, 2, 0) * 2, ":view", "another call"),
     ],
-    ids=["argument", "operator", "one number"],
+    ids=["argument", "operator", "one number", "namesake", "order", "sizes"],
 )
 def test_what_was_rewritten_is_told_by_the_operator_of_the_reference(right, other, name, statement):
     programs = [export_program(taking(function), X) for function in (right, other)]

@@ -34,12 +34,9 @@ def test_a_part_of_the_operators_does_not_speak_for_all(program):
 @pytest.mark.parametrize("keep", ["stats", "full"])
 def test_the_source_is_named_and_who_inherits_is_not(program, keep):
     found = first_nonfinite(NOTHING, program.trace({":sin": with_channels([1], np.nan)}, keep=keep))
-    assert (found.verdict, found.tap.name) == ("fail", ":sin")
-    assert (found.tap.op, found.tap.module_path) == ("aten.sin.default", "")
-    assert found.candidates == (":sin",)
-    assert found.upstream == (":view",)
+    assert (found.verdict, found.name, found.tap.op, found.tap.module_path) == ("fail", ":sin", "aten.sin.default", "")
+    assert (found.candidates, found.upstream, found.reaches_output) == ((":sin",), (":view",), True)
     assert found.channels == "1 of 4 channels wholly non-finite"
-    assert found.reaches_output is True
 
 
 def test_a_fault_that_a_clamp_hides_is_found(program):
