@@ -1,6 +1,6 @@
 """Operators on floats in float64: element by element, along axes, by convolution, over time, and com.microsoft's."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from scipy import special
 
-from kokoro_nb.backends.mil.operators.convolution import Pads, padded, paddings
+from kokoro_nb.backends.mil.operators.convolution import convolved as convolution
+from kokoro_nb.backends.mil.operators.registry import OperatorSite
 from kokoro_nb.inspection.semantics.onnx_call import MEANINGS, MICROSOFT, OnnxCall, by_reference, meaning, stored_as
 from kokoro_nb.inspection.semantics.quantised import dynamic_quantize, linear
 from kokoro_nb.inspection.value_types import Array, Input, Value
@@ -18,49 +19,26 @@ KINDS = {"SAME_UPPER": "same", "SAME_LOWER": "same_lower", "VALID": "valid"}
 """What MIL calls ONNX's kinds of padding."""
 
 
-def _pads(call: OnnxCall, sizes: Sequence[int], kernel: Sequence[int]) -> Pads:
-    """Return the padding before and behind each spatial axis."""
-    rank = len(sizes)
-    ones, given = [1] * rank, call.get("pads", [0] * 2 * rank)
-    spans = [(k - 1) * d + 1 for k, d in zip(kernel, call.get("dilations", ones), strict=True)]
-    pairs = [edge for pair in zip(given[:rank], given[rank:], strict=True) for edge in pair]
-    return paddings(KINDS.get(call.get("auto_pad"), "custom"), pairs, sizes, spans, call.get("strides", ones))
-
-
-def _by_torch(call: OnnxCall, x: Any, weight: Array, bias: Input, pads: Pads, transposed: bool = False) -> Any:
-    """Return a convolution as a tensor of PyTorch."""
-    w: Any
-    w, b = (None if one is None else torch.from_numpy(np.ascontiguousarray(one)) for one in (weight, bias))
-    around = [before if before == behind else 0 for before, behind in pads]  # what PyTorch pads without a copy
-    wide = padded(x, [(before - n, behind - n) for n, (before, behind) in zip(around, pads, strict=True)])
-    none, ones = [0] * len(pads), [1] * len(pads)
-    steps, apart = call.get("strides", ones), call.get("dilations", ones)
-    return torch.convolution(wide, w, b, steps, around, apart, transposed, none, call.get("group", 1))
-
-
-@meaning("Conv")
+@meaning("Conv", "ConvTranspose")
 def convolved(call: OnnxCall, x: Array, weight: Array, bias: Input = None) -> Array:
-    """Return the convolution over one to three axes."""
-    pads = _pads(call, x.shape[2:], weight.shape[2:])
-    return np.asarray(_by_torch(call, torch.from_numpy(np.ascontiguousarray(x)), weight, bias, pads))
-
-
-@meaning("ConvTranspose")
-def transposed(call: OnnxCall, x: Array, weight: Array, bias: Input = None) -> Array:
-    """Return the transposed convolution: computed whole, then cut by its padding."""
-    sizes, rank, automatic = x.shape[2:], x.ndim - 2, call.get("auto_pad", "NOTSET")
-    whole = _by_torch(call, torch.from_numpy(np.ascontiguousarray(x)), weight, None, [(0, 0)] * rank, transposed=True)
-    wanted, extra = call.get("output_shape"), call.get("output_padding", [0] * rank)
-    if wanted is None and automatic in ("SAME_UPPER", "SAME_LOWER"):
-        wanted = np.multiply(sizes, call.get("strides", [1] * rank))
-    pads: Any = _pads(call, sizes, weight.shape[2:])
-    if wanted is not None:
-        total = np.add(whole.shape[2:], extra) - wanted[-rank:]
-        before = total // 2 if automatic == "SAME_UPPER" else total - total // 2  # of an odd one the larger part
-        pads = zip(before, total - before, strict=True)
-    ends = [(-before, more - behind) for (before, behind), more in zip(pads, extra, strict=True)]
-    result = padded(whole, ends).numpy()
-    return result if bias is None else result + bias.reshape(1, -1, *([1] * rank))
+    """Return the convolution over one to three axes; transposed it is computed whole, then cut by its padding."""
+    rank, sizes, automatic = x.ndim - 2, x.shape[2:], call.get("auto_pad", "NOTSET")
+    steps, apart = (call.get(name, [1] * rank) for name in ("strides", "dilations"))
+    edges = np.reshape(call.get("pads", [0] * 2 * rank), (2, rank))
+    tensors = [None if one is None else torch.from_numpy(np.ascontiguousarray(one)) for one in (x, weight, bias)]
+    kind, shape = KINDS.get(automatic, "custom"), None
+    if call.node.op_type == "ConvTranspose":
+        spans = np.multiply(np.subtract(weight.shape[2:], 1), apart) + 1
+        whole = np.multiply(np.subtract(sizes, 1), steps) + spans + call.get("output_padding", 0)
+        wanted = call.get("output_shape", np.multiply(sizes, steps) if kind.startswith("same") else None)
+        if wanted is not None:
+            total = whole - wanted[-rank:]
+            before = total // 2 if kind == "same" else total - total // 2  # of an odd one the larger part
+            edges = np.stack([before, total - before])
+        kind, shape = "custom", [1, 1, *(whole - edges.sum(axis=0)).tolist()]
+    site, pads = OperatorSite("conv_transpose" if shape else "conv", "", 0, ()), edges.T.ravel().tolist()
+    about = apart, call.get("group", 1), pads, tensors.pop(), shape
+    return np.asarray(convolution(site, *tensors, steps, kind, *about))
 
 
 Activation = Callable[[Array], Array]
