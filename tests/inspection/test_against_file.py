@@ -244,23 +244,26 @@ def test_outputs_that_are_infinite_in_the_same_places_do_not_differ(written):
     assert "no node explains it" not in str(nb.inspect(file, against=right))
 
 
-def test_a_wrong_scale_of_rounded_weights_is_named_beside_the_float_file(save, node):
-    weight = np.random.default_rng(3).standard_normal((6, 5)).astype(np.float32)
-    scale = np.abs(weight).max() / 127
+@pytest.mark.parametrize(("columns", "is_dynamic"), [(5, False), (6, False), (5, True)])
+def test_a_wrong_scale_of_rounded_weights_is_named_beside_the_float_file(save, node, columns, is_dynamic):
+    weight = np.random.default_rng(3).standard_normal((6, columns)).astype(np.float32)
+    scale, product = np.abs(weight).max() / 127, node("MatMul", ["x", "w"], ["y"], name="/product")
+    made = [node("DequantizeLinear", ["q", "s", "z"], ["w"], name="/weights"), product]
+    if is_dynamic:
+        made = [node("DynamicQuantizeLinear", ["x"], ["i", "t", "u"], name="/integers")]
+        made += [node("MatMulInteger", ["i", "q", "u", "z"], ["sum"], name="/weights")]
+        made += [node("Cast", ["sum"], ["f"], to=1), node("Mul", ["t", "s"], ["v"]), node("Mul", ["f", "v"], ["y"])]
 
-    def product(name, factor=None, zero=0):
-        made = [node("DequantizeLinear", ["q", "s", "z"], ["w"], name="/weights")] if factor else []
-        given = {"q": np.round(weight / scale).astype(np.int8), "s": np.float32(scale * (factor or 1))}
-        given |= {"z": np.int8(zero)}
-        nodes = [*made, node("MatMul", ["x", "w"], ["y"], name="/product")]
-        return save(nodes, {"x": [1, 4, 6]}, ["y"], given if factor else {"w": weight}, name=name)
+    def rounded(factor=1, zero=0):
+        given = {"q": np.round(weight / scale).astype(np.int8), "s": np.float32(scale * factor), "z": np.int8(zero)}
+        return nb.inspect(save(made, {"x": [4, 6]}, ["y"], given, name="b.onnx"), against=whole).findings
 
-    whole = product("float.onnx")
-    for change in ((2,), (1, 1)):  # of the scale, and of the zero point
-        found = nb.inspect(product("b.onnx", *change), against=whole).findings
-        (wrong,) = [one for one in found if one.blame == "file"]
+    whole = [node("Gemm", ["x", "w"], ["y"], name="/product", transB=1)]  # the weights as torch.nn.Linear has them
+    whole = save(whole, {"x": [4, 6]}, ["y"], {"w": np.ascontiguousarray(weight.T)}, name="float.onnx")
+    for change in ((1, 3),) if is_dynamic else ((2,), (1, 3)):  # of the scale, and of the zero point
+        (wrong,) = [one for one in rounded(*change) if one.blame == "file"]
         assert (wrong.key, "steps or more off 'w' (rounding: half a step)" in wrong.statement) == ("/weights", True)
-    assert not [one for one in nb.inspect(product("a.onnx", 1), against=whole).findings if one.blame != "runtime"]
+    assert not [one for one in rounded() if one.blame != "runtime"]
 
 
 @pytest.mark.parametrize(
