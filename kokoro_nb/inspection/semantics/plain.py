@@ -43,30 +43,28 @@ def convolved(call: OnnxCall, x: Array, weight: Array, bias: Input = None) -> Ar
 
 Activation = Callable[[Array], Array]
 Step = Callable[..., list[Array]]
-_PLAIN: dict[str, Activation] = {
-    "sigmoid": special.expit,
-    "tanh": np.tanh,
-    "relu": lambda x: np.maximum(x, 0),
-    "softsign": lambda x: x / (1 + np.abs(x)),
-    "softplus": lambda x: np.logaddexp(0, x),
-}
-_SHAPED: dict[str, tuple[float, float, Callable[..., Array]]] = {
+_ACTIVATIONS: dict[str, tuple[float | None, float | None, Callable[..., Array]]] = {
+    "sigmoid": (None, None, special.expit),
+    "tanh": (None, None, np.tanh),
+    "relu": (None, None, lambda x: np.maximum(x, 0)),
+    "softsign": (None, None, lambda x: x / (1 + np.abs(x))),
+    "softplus": (None, None, lambda x: np.logaddexp(0, x)),
     "affine": (1.0, 0.0, lambda x, a, b: a * x + b),
-    "leakyrelu": (0.01, 0.0, lambda x, a, b: np.where(x < 0, a * x, x)),
-    "thresholdedrelu": (1.0, 0.0, lambda x, a, b: np.where(x > a, x, 0)),
+    "leakyrelu": (0.01, None, lambda x, a: np.where(x < 0, a * x, x)),
+    "thresholdedrelu": (1.0, None, lambda x, a: np.where(x > a, x, 0)),
     "scaledtanh": (1.0, 1.0, lambda x, a, b: a * np.tanh(b * x)),
     "hardsigmoid": (0.2, 0.5, lambda x, a, b: np.clip(a * x + b, 0, 1)),
-    "elu": (1.0, 0.0, lambda x, a, b: np.where(x < 0, a * np.expm1(x), x)),
-    "clip": (-np.inf, np.inf, lambda x, a, b: np.clip(x, a, b)),
+    "elu": (1.0, None, lambda x, a: np.where(x < 0, a * np.expm1(x), x)),
+    "clip": (-np.inf, np.inf, np.clip),
 }
+"""What alpha and beta are by default, None of one that is not read, and the function."""
 
 
 def activation(name: str, alphas: Iterator[float], betas: Iterator[float]) -> Activation:
     """Return an activation by its name, whose numbers are the next of those given, or their defaults."""
-    if name.lower() in _PLAIN:
-        return _PLAIN[name.lower()]
-    alpha, beta, function = _SHAPED[name.lower()]
-    return partial(function, a=next(alphas, alpha), b=next(betas, beta))
+    alpha, beta, function = _ACTIVATIONS[name.lower()]
+    numbers = [next(given, one) for given, one in ((alphas, alpha), (betas, beta)) if one is not None]
+    return lambda x: function(x, *numbers)
 
 
 def _unrolled(
