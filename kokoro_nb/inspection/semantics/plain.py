@@ -275,16 +275,14 @@ def _cast(call: OnnxCall, x: Array, *like: Array) -> Array:
     What becomes a float of 16 bits or more is not rounded here: that is left to who compares. A float beyond the range
     of an integer has no defined result.
     """
-    from onnx import TensorProto, helper
+    from onnx import helper
 
-    to = helper.np_dtype_to_tensor_dtype(call.dtypes[1]) if like else call.get("to")
-    wide = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
-    if to in wide and x.dtype.kind in "fiub":
+    dtype: Any = call.dtypes[1] if like else helper.tensor_dtype_to_np_dtype(call.get("to"))
+    if dtype.name in ("float32", "float64", "float16", "bfloat16") and x.dtype.kind in "fiub":
         return x.astype(np.float64) if x.dtype.kind != "f" else x
-    dtype = helper.tensor_dtype_to_np_dtype(to)
     if dtype.kind in "iu" and x.dtype.kind == "f":
         return np.trunc(x).astype(np.int64).astype(dtype) if dtype != np.uint64 else x.astype(dtype)
-    return stored_as(call, x.astype(np.float32) if x.dtype == np.float64 else x, to)
+    return stored_as(call, x.astype(np.float32) if x.dtype == np.float64 else x, dtype)
 
 
 @meaning("Dropout")
