@@ -244,13 +244,13 @@ def test_outputs_that_are_infinite_in_the_same_places_do_not_differ(written):
     assert "no node explains it" not in str(nb.inspect(file, against=right))
 
 
-@pytest.mark.parametrize(("columns", "is_dynamic"), [(5, False), (6, False), (5, True)])
-def test_a_wrong_scale_of_rounded_weights_is_named_beside_the_float_file(save, node, columns, is_dynamic):
-    weight = np.random.default_rng(3).standard_normal((6, columns)).astype(np.float32)
-    scale, product = np.abs(weight).max() / 127, node("MatMul", ["x", "w"], ["y"], name="/product")
-    made = [node("DequantizeLinear", ["q", "s", "z"], ["w"], name="/weights"), product]
-    if is_dynamic:
-        made = [node("DynamicQuantizeLinear", ["x"], ["i", "t", "u"], name="/integers")]
+@pytest.mark.parametrize(("size", "dynamic", "change"), [(5, 0, (2,)), (5, 0, (1, 3)), (6, 0, (1, 3)), (5, 1, (1, 3))])
+def test_a_wrong_scale_of_rounded_weights_is_named_beside_the_float_file(save, node, size, dynamic, change):
+    weight = np.random.default_rng(3).standard_normal((6, size)).astype(np.float32)
+    scale = np.abs(weight).max() / 127
+    made = [node("DequantizeLinear", ["q", "s", "z"], ["w"], name="/weights"), node("MatMul", ["x", "w"], ["y"])]
+    if dynamic:
+        made = [node("DynamicQuantizeLinear", ["x"], ["i", "t", "u"])]
         made += [node("MatMulInteger", ["i", "q", "u", "z"], ["sum"], name="/weights")]
         made += [node("Cast", ["sum"], ["f"], to=1), node("Mul", ["t", "s"], ["v"]), node("Mul", ["f", "v"], ["y"])]
 
@@ -258,11 +258,9 @@ def test_a_wrong_scale_of_rounded_weights_is_named_beside_the_float_file(save, n
         given = {"q": np.round(weight / scale).astype(np.int8), "s": np.float32(scale * factor), "z": np.int8(zero)}
         return nb.inspect(save(made, {"x": [4, 6]}, ["y"], given, name="b.onnx"), against=whole).findings
 
-    whole = [node("Gemm", ["x", "w"], ["y"], name="/product", transB=1)]  # the weights as torch.nn.Linear has them
-    whole = save(whole, {"x": [4, 6]}, ["y"], {"w": np.ascontiguousarray(weight.T)}, name="float.onnx")
-    for change in ((1, 3),) if is_dynamic else ((2,), (1, 3)):  # of the scale, and of the zero point
-        (wrong,) = [one for one in rounded(*change) if one.blame == "file"]
-        assert (wrong.key, "steps or more off 'w' (rounding: half a step)" in wrong.statement) == ("/weights", True)
+    whole = save([node("Gemm", ["x", "w"], ["y"], transB=1)], {"x": [4, 6]}, ["y"], {"w": weight.T.copy()})
+    (wrong,) = [one for one in rounded(*change) if one.blame == "file"]
+    assert (wrong.key, "steps or more off 'w' (rounding: half a step)" in wrong.statement) == ("/weights", True)
     assert not [one for one in rounded() if one.blame != "runtime"]
 
 
