@@ -149,11 +149,9 @@ def _narrowing_casts(nodes: Sequence[OnnxNode], outputs: Sequence[OutputSummary]
     read = {(name, to.get(made)) for node in nodes for name in node.reads for made in node.outputs}
     wide = {name for name, kind in read if kind == FLOAT} - {name for name, kind in read if kind != FLOAT}
     found = [node for node in nodes if wide & {*node.outputs} and to.get(node.outputs[0]) in HALVES]
+    off = (f"'{one.name}' is {number(one.error)} of its peak off float64 without them" for one in outputs if one.error)
     if found:
         words = f"{len(found)} casts round to 16 bits between nodes of float32, first {found[0]}"
-        off = (
-            f"'{one.name}' is {number(one.error)} of its peak off float64 without them" for one in outputs if one.error
-        )
         yield f"{'; '.join([words, *off][:2])}."
 
 
