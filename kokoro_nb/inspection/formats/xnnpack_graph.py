@@ -70,6 +70,10 @@ def _pooled(function: Callable[..., Any], table: SimpleNamespace, given: Given, 
     return function(given[0].movedim(-1, 1), size, steps, _padding(table), **options).movedim(1, -1)
 
 
+def _plain(function: Callable[..., Any]) -> Compute:
+    return lambda _, given: function(*given)
+
+
 CONCATENATIONS = tuple(f"XNNConcatenate{count}" for count in (2, 3, 4, 5))
 _STATIC = ("XNNStaticReshape", "XNNStaticTranspose", "XNNStaticSlice", "XNNStaticConstantPad")
 MOVING = frozenset((*_STATIC, *CONCATENATIONS, "XNNCopy"))
@@ -101,7 +105,7 @@ KINDS: dict[str, Compute] = {
     "XNNELU": lambda table, given: F.elu(given[0], table.alpha),
     "XNNPReLU": lambda table, given: torch.where(given[0] > 0, given[0], given[0] * given[1]),
     "XNNSoftmax": lambda table, given: F.softmax(given[0], dim=-1),
-    **{f"XNN{kind}": lambda _, given, one=one: one(*given) for kind, one in _PLAIN.items()},
+    **{f"XNN{kind}": _plain(one) for kind, one in _PLAIN.items()},
 }
 """Nodes by their names in ``XNodeUnion``; each gets its own table and what it reads."""
 

@@ -164,7 +164,7 @@ def by_reference(call: OnnxCall, inputs: Several) -> list[Value]:
     given = {name: call.outer[name] for name in captured_names(call.node)}
     given |= {name: value for name, value in zip(call.node.input, inputs, strict=True) if name}
     opsets = [helper.make_opsetid(*one) for one in call.opsets.items()]
-    evaluator = ReferenceEvaluator(helper.make_function("", "one", given, call.node.output, [call.node], opsets))
+    evaluator = ReferenceEvaluator(helper.make_function("", "one", [*given], call.node.output, [call.node], opsets))
     for name, value in vars(evaluator.rt_nodes_[0]).items():
         if isinstance(value, np.float32):  # an attribute: its square root must not be taken in float32
             setattr(evaluator.rt_nodes_[0], name, float(value))
