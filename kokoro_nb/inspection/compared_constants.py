@@ -110,9 +110,10 @@ def misquantised_weights(reference: ComparedProgram, candidate: ComparedProgram)
             found = right.std(axis=0) / np.maximum(whole.std(axis=0), 1) if scale is None else scale
             steps = scales_spread(found.astype(np.float64), whole.shape, axis, block)
             if np.mean(np.sum(_rows(whole * steps) * _rows(right), axis=1)) >= ALIKE:
-                close.append((float(np.nanmedian(np.abs(whole * steps - right) / steps)), name, other))
-        off, name, other = min(close, key=lambda one: one[0], default=(0.0, "", node))
-        if off > STEPS:
+                apart = np.where(steps, np.abs(whole * steps - right) / steps, 0.0)
+                close.append((float(np.median(apart)), name, other))
+        closest = sorted(close, key=lambda one: one[0])[:1]
+        for off, name, other in (one for one in closest if one[0] > STEPS):
             words = f"half of its values are {number(off)} steps or more off '{name}' (rounding: half a step)"
             yield (node, other), words
 
