@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram
-from kokoro_nb.inspection.semantics.quantised import linear, scales_spread
+from kokoro_nb.inspection.semantics.quantised import LONGEST, NONE, ON_INTEGERS, linear, scales_spread
 from kokoro_nb.locate.culprit import Name
 from kokoro_nb.markup import number
 from kokoro_nb.traces.statistics import relative_difference
@@ -23,6 +23,9 @@ CHANNEL = 4  # elements of a channel from which it is told from others by their 
 ENDLESS = 1e38  # of a number of float32
 Cause = tuple[Name, str]  # the name of what happened, and what it is here in words
 Counterparts = tuple[ComparedNode, ComparedNode]  # of the candidate and of the reference
+WEIGHTS = {"DequantizeLinear": (0, 1, 2)}
+WEIGHTS |= {".".join(filter(None, key)): one[2] for key, one in ON_INTEGERS.items() if one[0] == "MatMul"}
+"""Places of the weights among the inputs of a node, of their scale and of their zero point."""
 FOLDED = 2.0**-8  # of a channel's norm: what rounding to float16 does to it is below it
 
 
@@ -83,27 +86,35 @@ def changed_parameters(reference: ComparedProgram, candidate: ComparedProgram) -
             yield node, others[0]
 
 
+@np.errstate(invalid="ignore", divide="ignore")  # of a column that is the same throughout
 def misquantised_weights(reference: ComparedProgram, candidate: ComparedProgram) -> Iterator[tuple[Counterparts, str]]:
-    """Yield the nodes that make floats of constants of 8 bits, and not those of the reference; with its node, and how.
+    """Yield the nodes whose weights are integers of 8 bits, and no weights of the reference; with its node, and how.
 
-    Rounding puts an element off by half a step at most; half of the elements tell it from the few that are cut off.
+    Rounding puts an element off by half a step at most; half of the elements tell it from the few that are cut off. Of
+    a product whose scale is at another node, the step of each column is that of the deviation of its elements.
     """
-    weights = [(one, *held) for one in reference.nodes for held in one.held]
+    held = ((one, *each) for one in reference.nodes for each in one.held)
+    weights = [(one, name, right) for one, name, array in held for right in (array, array.T)[: array.ndim]]
     for node in candidate.nodes:
-        arrays = [one for _, one in node.held]
-        if node.reads or node.operator != "DequantizeLinear" or arrays[0].dtype.name not in ("int8", "uint8"):
+        arrays = [one and one[1] for one in (*node.constants, *[None] * LONGEST)]
+        integers, scale, zero = (arrays[place] for place in WEIGHTS.get(node.operator, NONE))
+        if integers is None or integers.dtype.name not in ("int8", "uint8"):
             continue
         axis, block = (node.attributes.get(name, default) for name, default in (("axis", 1), ("block_size", 0)))
-        value = linear(arrays[0], arrays[1], arrays[2] if len(arrays) > 2 else None, axis, block)
-        steps = scales_spread(arrays[1].astype(np.float64), value.shape, axis, block)
+        whole = linear(integers, None, zero, axis, block)
+        close: list[tuple[float, str, ComparedNode]] = []
         for other, name, right in weights:
-            right = right.T if right.shape != value.shape == right.T.shape else right
-            same = right.shape == value.shape and value.size >= LARGE and right.dtype.kind == "f"
-            near = same and np.mean(np.sum(_rows(value) * _rows(right), axis=1)) >= ALIKE
-            off = float(np.median(np.abs(value - right) / steps)) if near else 0.0
-            if off > STEPS:
-                words = f"half of its values are {number(off)} steps or more off '{name}' (rounding: half a step)"
-                yield (node, other), words
+            if right.shape != whole.shape or whole.size < LARGE or right.dtype.kind != "f":
+                continue
+            found = right.std(axis=0) / np.maximum(whole.std(axis=0), 1) if scale is None else scale
+            steps = scales_spread(found.astype(np.float64), whole.shape, axis, block)
+            if np.mean(np.sum(_rows(whole * steps) * _rows(right), axis=1)) >= ALIKE:
+                apart = np.where(steps, np.abs(whole * steps - right) / steps, 0.0)
+                close.append((float(np.median(apart)), name, other))
+        closest = sorted(close, key=lambda one: one[0])[:1]
+        for off, name, other in (one for one in closest if one[0] > STEPS):
+            words = f"half of its values are {number(off)} steps or more off '{name}' (rounding: half a step)"
+            yield (node, other), words
 
 
 def _rows(array: np.ndarray) -> np.ndarray:

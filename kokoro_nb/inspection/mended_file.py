@@ -21,6 +21,7 @@ from kokoro_nb.inspection.file_run import FileRun, examined
 from kokoro_nb.inspection.float16_foresight import LARGEST, in_danger
 from kokoro_nb.inspection.onnx_file import OnnxFile, in_order
 from kokoro_nb.inspection.onnx_model import brief, copied, freeing, last_readers, nodes_of, put, run_once
+from kokoro_nb.inspection.semantics.onnx_call import OnnxCall
 from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values, refusing
 from kokoro_nb.inspection.whole_file import AUDIBLE, signal_to_noise
 from kokoro_nb.locate.search import smallest
@@ -218,9 +219,7 @@ def rounded_run(file: OnnxFile, inputs: Arrays) -> dict[str, np.ndarray]:
     freed = last_readers(nodes, {output.name for output in file.model.graph.output})
     values: dict[str, Value] = dict(inputs)
     for node in freeing(nodes, freed, values):
-        call, _, results = file.evaluated(node, values) or (None, [], [])
-        if call is None:
-            continue
+        call, _, results = file.evaluated(node, values) or (OnnxCall(node.proto, {}), [], [])
         floats = [one for one in call.dtypes if one is not None and one.kind == "f"]
         dtype = np.result_type(*floats) if floats else np.dtype(np.float32)
         if node.proto.op_type == "Cast":

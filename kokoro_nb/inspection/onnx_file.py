@@ -64,7 +64,8 @@ class OnnxFile:
     @cached_property
     def tensors(self) -> dict[str, Any]:
         """The initialisers by name, as ``onnx.TensorProto`` or ``onnx.SparseTensorProto``."""
-        return initialisers(self.model.graph)
+        found = {tensor.name: tensor for tensor in self.model.graph.initializer}
+        return found | {sparse.values.name: sparse for sparse in self.model.graph.sparse_initializer}
 
     def part(self, nodes: Iterable[OnnxNode], outer: Values, wanted: Iterable[str]) -> Any:
         """Return nodes as an ``onnx.ModelProto`` of their own, with inputs of the types of the arrays `outer`."""
@@ -105,12 +106,6 @@ class OnnxFile:
             return call, given, results
         except NotDefined:
             return None
-
-
-def initialisers(graph: Any) -> dict[str, Any]:
-    """Return the tensors of a graph by name, sparse ones as ``onnx.SparseTensorProto``."""
-    found = {tensor.name: tensor for tensor in graph.initializer}
-    return found | {sparse.values.name: sparse for sparse in graph.sparse_initializer}
 
 
 class TensorArrays(UserDict[str, Any]):
@@ -219,10 +214,8 @@ def _check(model: Any, path: Path) -> None:
     """
     import onnx
 
-    tensors = [
-        one.type.tensor_type for one in (*model.graph.input, *model.graph.output) if one.type.HasField("tensor_type")
-    ]
-    bare = [tensor for tensor in tensors if not tensor.HasField("shape")]
+    types = [one.type for one in (*model.graph.input, *model.graph.output) if one.type.HasField("tensor_type")]
+    bare = [one.tensor_type for one in types if not one.tensor_type.HasField("shape")]
     for tensor in bare:
         tensor.shape.SetInParent()
     try:

@@ -12,7 +12,7 @@ from kokoro_nb.backends.artefacts import give_back_memory
 from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.onnx import outputs_of
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.semantics.onnx_call import bodies_of, captured_names
+from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, bodies_of, captured_names
 from kokoro_nb.inspection.value_types import Arrays, NodeIdentity, Tell, Value, Values, refusing
 
 RANDOM = frozenset(
@@ -63,9 +63,9 @@ def nodes_of(graph: Any) -> tuple[OnnxNode, ...]:
         key = name if not seen[name] else f"{name}_{seen[name]}"
         seen[name] += 1
         reads = tuple(dict.fromkeys([*filter(None, node.input), *sorted(captured_names(node))]))
-        drawn = node.op_type in RANDOM or (node.op_type == "Dropout" and bool(true & {*node.input[2:]}))
-        domain = "" if node.domain in ("", "ai.onnx") else f"{node.domain}."
-        found.append(OnnxNode(index, key, f"{domain}{node.op_type}", node, reads, drawn and not domain))
+        operator = OnnxCall(node, {}).operator
+        drawn = operator in RANDOM or (operator == "Dropout" and bool(true & {*node.input[2:]}))
+        found.append(OnnxNode(index, key, operator, node, reads, drawn))
     return tuple(found)
 
 
@@ -96,7 +96,7 @@ def typed_inputs(arrays: Mapping[str, Any]) -> list[Any]:
 def draws_inside(node: Any) -> bool:
     """Return whether a body of an ``onnx.NodeProto`` draws at random, however deep."""
     inner = [one for body in bodies_of(node) for one in body.node]
-    return any((one.op_type in RANDOM and one.domain in ("", "ai.onnx")) or draws_inside(one) for one in inner)
+    return any(OnnxCall(one, {}).operator in RANDOM or draws_inside(one) for one in inner)
 
 
 def freeing(nodes: Iterable[OnnxNode], freed: Mapping[int, list[str]], *held: dict[str, Any]) -> Iterator[OnnxNode]:

@@ -23,6 +23,7 @@ from kokoro_nb.backends.specification import Specification
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.against_file import PairedPrograms
 from kokoro_nb.inspection.compared_program import by_name, lacking, of_exported
+from kokoro_nb.inspection.formats import FORMATS
 from kokoro_nb.inspection.inspecting import exported_reference, opened, with_findings
 from kokoro_nb.inspection.inspection_report import InspectionReport
 from kokoro_nb.inspection.judged_run import InspectionFinding
@@ -51,7 +52,8 @@ def diagnosed_file(subject: Subject, file: str | Path) -> Diagnosis:
     suffix = Path(str(getattr(runtime, "file", ""))).suffix
     if path.suffix != suffix:
         runs = f"runs {suffix} files" if suffix else "runs no files"
-        raise InputError(f"{path} does not run on {runtime.name}, which {runs}; name the backend that runs it.")
+        other = f", or compare it with the module by `kokoro-nb inspect {path} --against`" * (path.suffix in FORMATS)
+        raise InputError(f"{path} does not run on {runtime.name}, which {runs}; name the backend that runs it{other}.")
     program, inputs = opened(path), checked(subject.inputs, module.inputs)
     other, label = f"{path} is no export of this module", f"the module {type(module.module).__name__}"
     candidate, held = program.compared(), lacking(program.inputs, inputs)

@@ -21,6 +21,7 @@ from kokoro_nb.inspection.value_types import NodeIdentity, Value, Values
 from kokoro_nb.markup import number
 
 PRODUCTS = ("Conv", "ConvTranspose", "MatMul", "Gemm")
+ROUNDERS = ("QuantizeLinear", "DynamicQuantizeLinear")
 MOVERS = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity")
 
 
@@ -237,11 +238,10 @@ class BudgetWatch:
                 self.weights[given] = np.broadcast_to(np.square(steps) / 12, shape)
             for held in (self.weights, self.rounded):
                 held.update({given: held[first]} if first in held else {})
-        elif kind == "QuantizeLinear":
-            self._quantised(call, node, [*inputs, None][:3], values[given])
-        elif kind == "DynamicQuantizeLinear":
-            self.scales[call.node.output[1]] = values[call.node.output[1]]
-            self._quantised(call, node, [inputs[0], *(values[name] for name in call.node.output[1:])], values[given])
+        elif kind in ROUNDERS:
+            found = {name: values[name] for name in call.node.output[1:]}  # scale and zero point, while running
+            self.scales |= found
+            self._quantised(call, node, [*inputs, *found.values(), None][:3], values[given])
         elif kind in MOVERS and first in self.rounded:
             self.rounded[given] = computed(call, [self.rounded[first], *inputs[1:]])[0]
         elif (call.domain, kind) in quantised.BEFORE_ROUNDING:

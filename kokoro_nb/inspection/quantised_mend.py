@@ -26,7 +26,7 @@ from kokoro_nb.inspection.file_run import FileRun
 from kokoro_nb.inspection.mended_file import Measured, MendedFile, lowest_level, mended_file
 from kokoro_nb.inspection.onnx_file import OnnxFile
 from kokoro_nb.inspection.onnx_model import OnnxNode, copied, nodes_of, put, run_once
-from kokoro_nb.inspection.quantisation_budget import IntegerLayers, QuantisationBudget
+from kokoro_nb.inspection.quantisation_budget import ROUNDERS, IntegerLayers, QuantisationBudget
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, computed, widened
 from kokoro_nb.inspection.value_types import Tell
 from kokoro_nb.inspection.whole_file import AUDIBLE
@@ -112,8 +112,7 @@ def candidates(file: OnnxFile, budget: QuantisationBudget) -> tuple[str, ...]:
 
 def _rounders(nodes: Collection[OnnxNode]) -> dict[str, OnnxNode]:
     """Return for each float made of integers that floats were made into the node that did so."""
-    kinds = ("QuantizeLinear", "DynamicQuantizeLinear")
-    rounders = {node.outputs[0]: node for node in nodes if node.proto.op_type in kinds}
+    rounders = {node.outputs[0]: node for node in nodes if node.proto.op_type in ROUNDERS}
     made = {node.outputs[0]: rounders.get(node.reads[0]) for node in nodes if node.proto.op_type == "DequantizeLinear"}
     return {name: node for name, node in made.items() if node is not None}
 

@@ -14,9 +14,10 @@ from kokoro_nb.inspection.file_run import AGAIN, HEAVY, THREADS, FileRun
 from kokoro_nb.inspection.float16_foresight import BITS, LARGEST, LOST, MEANS, most_noise
 from kokoro_nb.inspection.judged_run import Blame, Findings, InspectionFinding
 from kokoro_nb.inspection.node_judgement import NodeJudgement, has_halves, is_finite, relative_noise
-from kokoro_nb.inspection.onnx_file import OnnxFile, TensorArrays, initialisers
-from kokoro_nb.inspection.onnx_model import OnnxNode, draws_inside, nodes_of, run_once
+from kokoro_nb.inspection.onnx_file import OnnxFile, TensorArrays
+from kokoro_nb.inspection.onnx_model import OnnxNode, draws_inside, run_once
 from kokoro_nb.inspection.quantisation_budget import decibels
+from kokoro_nb.inspection.semantics.onnx_call import OnnxCall
 from kokoro_nb.inspection.value_types import Arrays
 from kokoro_nb.locate.culprit import ROUNDED
 from kokoro_nb.locate.rounding_bound import is_float
@@ -33,6 +34,7 @@ At best the error lies where the signal does. There a tone hides noise that is 1
 ISO/IEC 13818-7, annex B; noise hides noise from 6 dB on), and 2 dB are for what differs between listeners. That is the
 least: an error that is spread evenly is heard in pauses at far higher levels, which one figure cannot say.
 """
+FLOAT, HALVES = 1, (10, 16)  # of onnx.TensorProto.DataType: float16 and bfloat16
 CLIPPED = {"float16": (1e4, 65504.0, 1e-7, 5.96e-8), "bfloat16": (1e4,)}
 """Where converters to 16 bits cut constants: onnxconverter-common at 10000 and 1e-7, that of ONNX Runtime at 65504."""
 
@@ -78,8 +80,7 @@ class OutputSummary:
     def of(cls, name: str, array: np.ndarray, true: np.ndarray | None, **more: Any) -> "OutputSummary":
         """Compare an output with what is right, if that is known; `more` is what else is known of it."""
         finite = float(np.isfinite(array.astype(np.float64)).mean()) if array.size else float("nan")
-        apart = None if true is None else relative_difference(array, true)
-        level = None if true is None else signal_to_noise(array, true)
+        apart, level = (None if true is None else how(array, true) for how in (relative_difference, signal_to_noise))
         return cls(name, array.dtype.name, array.shape, finite, apart, level, sketch=sketched(array), **more)
 
 
@@ -119,6 +120,7 @@ def whole_findings(seen: FileRun, outputs: tuple[OutputSummary, ...], wrong: boo
     """
     loud, quiet = imprecise(seen.nodes, seen.judgements, () if wrong else outputs)
     found, notes = [], [*unread_inputs(seen.inputs, seen.nodes), *constants_noted(seen.file), *quiet]
+    notes += _narrowing_casts(seen.nodes, outputs)
     halves = has_halves(seen.judgements)
     for what, reason in seen.others.items():
         if isinstance(reason, str):
@@ -140,6 +142,18 @@ def whole_findings(seen: FileRun, outputs: tuple[OutputSummary, ...], wrong: boo
     unread = list(_unread_frames(seen)) if seen.file.size <= HEAVY else []  # it runs on longer inputs
     notes += [one.statement for one, lost in unread if not lost]
     return (*found, *loud, *(one for one, lost in unread if lost)), tuple(notes)
+
+
+def _narrowing_casts(nodes: Sequence[OnnxNode], outputs: Sequence[OutputSummary]) -> Iterator[str]:
+    """Say in a sentence which casts round to 16 bits what other casts make float32 again: nothing is computed so."""
+    to = {node.outputs[0]: OnnxCall(node.proto, {}).get("to") for node in nodes if node.operator == "Cast"}
+    read = {(name, to.get(made)) for node in nodes for name in node.reads for made in node.outputs}
+    wide = {name for name, kind in read if kind == FLOAT} - {name for name, kind in read if kind != FLOAT}
+    found = [node for node in nodes if wide & {*node.outputs} and to.get(node.outputs[0]) in HALVES]
+    off = (f"'{one.name}' is {number(one.error)} of its peak off float64 without them" for one in outputs if one.error)
+    if found:
+        words = f"{len(found)} casts round to 16 bits between nodes of float32, first {found[0]}"
+        yield f"{'; '.join([words, *off][:2])}."
 
 
 def unstable(outputs: Sequence[OutputSummary], first: OnnxNode | None = None) -> list[InspectionFinding]:
@@ -303,9 +317,8 @@ def constants_noted(file: OnnxFile) -> tuple[str, ...]:
     """Name constants that stand exactly where converters to 16 bits cut them, in one sentence for each limit."""
     found = []
     at: dict[float, list[tuple[int, str]]] = {}
-    for name, array in named_constants(file).items():
-        if not is_float(array.dtype) or not array.size:
-            continue
+    floats = ((name, one) for name, one in named_constants(file).items() if is_float(one.dtype))
+    for name, array in floats:
         size = np.abs(array.astype(np.float64))
         if not np.isfinite(size).all():
             found.append(f"The constant '{name}' holds {int((~np.isfinite(size)).sum()):,} values that are not finite.")
@@ -323,9 +336,6 @@ def constants_noted(file: OnnxFile) -> tuple[str, ...]:
 
 def named_constants(file: OnnxFile) -> Mapping[str, np.ndarray]:
     """Return the initialisers, and what nodes of the kind Constant give, by name."""
-    found = initialisers(file.model.graph)
-    for node in nodes_of(file.model.graph):
-        if node.proto.op_type == "Constant":
-            held = [one.t for one in node.proto.attribute if one.HasField("t")]
-            found |= dict(zip(node.outputs, held, strict=False))
-    return TensorArrays(found)
+    nodes = (node for node in file.model.graph.node if node.op_type == "Constant")
+    made = {node.output[0]: one.t for node in nodes for one in node.attribute if one.HasField("t")}
+    return TensorArrays(file.tensors | made)

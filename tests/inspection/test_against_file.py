@@ -244,23 +244,24 @@ def test_outputs_that_are_infinite_in_the_same_places_do_not_differ(written):
     assert "no node explains it" not in str(nb.inspect(file, against=right))
 
 
-def test_a_wrong_scale_of_rounded_weights_is_named_beside_the_float_file(save, node):
-    weight = np.random.default_rng(3).standard_normal((6, 5)).astype(np.float32)
+@pytest.mark.parametrize(("size", "dynamic", "change"), [(5, 0, (2,)), (5, 0, (1, 3)), (6, 0, (1, 3)), (5, 1, (1, 3))])
+def test_a_wrong_scale_of_rounded_weights_is_named_beside_the_float_file(save, node, size, dynamic, change):
+    weight = np.random.default_rng(3).standard_normal((6, size)).astype(np.float32)
     scale = np.abs(weight).max() / 127
+    made = [node("DequantizeLinear", ["q", "s", "z"], ["w"], name="/weights"), node("MatMul", ["x", "w"], ["y"])]
+    if dynamic:
+        made = [node("DynamicQuantizeLinear", ["x"], ["i", "t", "u"])]
+        made += [node("MatMulInteger", ["i", "q", "u", "z"], ["sum"], name="/weights")]
+        made += [node("Cast", ["sum"], ["f"], to=1), node("Mul", ["t", "s"], ["v"]), node("Mul", ["f", "v"], ["y"])]
 
-    def product(name, factor=None, zero=0):
-        made = [node("DequantizeLinear", ["q", "s", "z"], ["w"], name="/weights")] if factor else []
-        given = {"q": np.round(weight / scale).astype(np.int8), "s": np.float32(scale * (factor or 1))}
-        given |= {"z": np.int8(zero)}
-        nodes = [*made, node("MatMul", ["x", "w"], ["y"], name="/product")]
-        return save(nodes, {"x": [1, 4, 6]}, ["y"], given if factor else {"w": weight}, name=name)
+    def rounded(factor=1, zero=0):
+        given = {"q": np.round(weight / scale).astype(np.int8), "s": np.float32(scale * factor), "z": np.int8(zero)}
+        return nb.inspect(save(made, {"x": [4, 6]}, ["y"], given, name="b.onnx"), against=whole).findings
 
-    whole = product("float.onnx")
-    for change in ((2,), (1, 1)):  # of the scale, and of the zero point
-        found = nb.inspect(product("b.onnx", *change), against=whole).findings
-        (wrong,) = [one for one in found if one.blame == "file"]
-        assert (wrong.key, "steps or more off 'w' (rounding: half a step)" in wrong.statement) == ("/weights", True)
-    assert not [one for one in nb.inspect(product("a.onnx", 1), against=whole).findings if one.blame != "runtime"]
+    whole = save([node("Gemm", ["x", "w"], ["y"], transB=1)], {"x": [4, 6]}, ["y"], {"w": weight.T.copy()})
+    (wrong,) = [one for one in rounded(*change) if one.blame == "file"]
+    assert (wrong.key, "steps or more off 'w' (rounding: half a step)" in wrong.statement) == ("/weights", True)
+    assert not [one for one in rounded() if one.blame != "runtime"]
 
 
 @pytest.mark.parametrize(

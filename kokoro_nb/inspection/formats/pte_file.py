@@ -146,12 +146,9 @@ class PteFile(PteInstructions, CapturedProgram):
 
     def made(self, seed: int = 0) -> MadeInputs:
         """Draw inputs; integers stay below what they look up."""
-        bounds = {}
-        for step in self.steps:
-            if step.label.startswith("aten::embedding"):
-                table, indices = (step.arguments[one] for one in ("weight", "indices"))
-                bounds[step.sources.get(indices, "").removeprefix(INPUT)] = int(self.tensor(table).sizes[0])
-        return drawn_inputs(self.facts.inputs, seed, bounds)
+        read = [(one, one.arguments) for one in self.steps if one.label.startswith("aten::embedding")]
+        sizes = {one.sources.get(held["indices"], ""): int(self.tensor(held["weight"]).sizes[0]) for one, held in read}
+        return drawn_inputs(self.facts.inputs, seed, {name.removeprefix(INPUT): one for name, one in sizes.items()})
 
     def run(self, inputs: Arrays) -> ProgramRun:
         """Run it once in a process of its own, with the event tracer on.

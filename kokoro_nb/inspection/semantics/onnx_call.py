@@ -154,7 +154,6 @@ def computed(call: OnnxCall, inputs: Several, dtype: Any = np.float64) -> list[V
 
 def by_reference(call: OnnxCall, inputs: Several) -> list[Value]:
     """Compute a node by onnx's reference implementation, in the types of `inputs`."""
-    import onnx
     from onnx import helper
     from onnx.reference import ReferenceEvaluator
 
@@ -164,21 +163,20 @@ def by_reference(call: OnnxCall, inputs: Several) -> list[Value]:
         inputs = [inputs[0], np.reshape(np.asarray(inputs[1]), ())]
     given = {name: call.outer[name] for name in captured_names(call.node)}
     given |= {name: value for name, value in zip(call.node.input, inputs, strict=True) if name}
-    names = [name for name in call.node.output if name]
-    graph = helper.make_graph(
-        [call.node], "one", [onnx.ValueInfoProto(name=n) for n in given], [onnx.ValueInfoProto(name=n) for n in names]
-    )
-    evaluator = ReferenceEvaluator(graph, opsets=call.opsets)
+    opsets = [helper.make_opsetid(*one) for one in call.opsets.items()]
+    evaluator = ReferenceEvaluator(helper.make_function("", "one", [*given], call.node.output, [call.node], opsets))
     for name, value in vars(evaluator.rt_nodes_[0]).items():
         if isinstance(value, np.float32):  # an attribute: its square root must not be taken in float32
             setattr(evaluator.rt_nodes_[0], name, float(value))
     with np.errstate(all="ignore"):
-        results = dict(zip(names, evaluator.run(None, given), strict=True))
-    return [results.get(name) for name in call.node.output]
+        return list(evaluator.run(None, given, attributes={}))
 
 
-def stored_as(call: OnnxCall, x: Array, to: int) -> Array:
-    """Return float32 values in a type of ONNX, given by its number, as the reference rounds and limits them."""
+def stored_as(call: OnnxCall, x: Array, dtype: Any) -> Array:
+    """Return float32 values in a type of ONNX as the reference rounds and limits them."""
+    from onnx import helper
+
+    to = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     cast = undocumented("onnx.reference.ops.op_cast", "cast_to", "No cast to such a type is judged", SEEN_IN)
     return cast(x, to, bool(call.get("saturate", 1)))
 

@@ -1,6 +1,6 @@
 """Operators on floats in float64: element by element, along axes, by convolution, over time, and com.microsoft's."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from scipy import special
 
-from kokoro_nb.backends.mil.operators.convolution import Pads, padded, paddings
+from kokoro_nb.backends.mil.operators.convolution import convolved as convolution
+from kokoro_nb.backends.mil.operators.registry import OperatorSite
 from kokoro_nb.inspection.semantics.onnx_call import MEANINGS, MICROSOFT, OnnxCall, by_reference, meaning, stored_as
 from kokoro_nb.inspection.semantics.quantised import dynamic_quantize, linear
 from kokoro_nb.inspection.value_types import Array, Input, Value
@@ -18,77 +19,52 @@ KINDS = {"SAME_UPPER": "same", "SAME_LOWER": "same_lower", "VALID": "valid"}
 """What MIL calls ONNX's kinds of padding."""
 
 
-def _pads(call: OnnxCall, sizes: Sequence[int], kernel: Sequence[int]) -> Pads:
-    """Return the padding before and behind each spatial axis."""
-    rank = len(sizes)
-    ones, given = [1] * rank, call.get("pads", [0] * 2 * rank)
-    spans = [(k - 1) * d + 1 for k, d in zip(kernel, call.get("dilations", ones), strict=True)]
-    pairs = [edge for pair in zip(given[:rank], given[rank:], strict=True) for edge in pair]
-    return paddings(KINDS.get(call.get("auto_pad"), "custom"), pairs, sizes, spans, call.get("strides", ones))
-
-
-def _by_torch(call: OnnxCall, x: Any, weight: Array, bias: Input, pads: Pads, transposed: bool = False) -> Any:
-    """Return a convolution as a tensor of PyTorch."""
-    w: Any
-    w, b = (None if one is None else torch.from_numpy(np.ascontiguousarray(one)) for one in (weight, bias))
-    around = [before if before == behind else 0 for before, behind in pads]  # what PyTorch pads without a copy
-    wide = padded(x, [(before - n, behind - n) for n, (before, behind) in zip(around, pads, strict=True)])
-    none, ones = [0] * len(pads), [1] * len(pads)
-    steps, apart = call.get("strides", ones), call.get("dilations", ones)
-    return torch.convolution(wide, w, b, steps, around, apart, transposed, none, call.get("group", 1))
-
-
-@meaning("Conv")
+@meaning("Conv", "ConvTranspose")
 def convolved(call: OnnxCall, x: Array, weight: Array, bias: Input = None) -> Array:
-    """Return the convolution over one to three axes."""
-    pads = _pads(call, x.shape[2:], weight.shape[2:])
-    return np.asarray(_by_torch(call, torch.from_numpy(np.ascontiguousarray(x)), weight, bias, pads))
-
-
-@meaning("ConvTranspose")
-def transposed(call: OnnxCall, x: Array, weight: Array, bias: Input = None) -> Array:
-    """Return the transposed convolution: computed whole, then cut by its padding."""
-    sizes, rank, automatic = x.shape[2:], x.ndim - 2, call.get("auto_pad", "NOTSET")
-    whole = _by_torch(call, torch.from_numpy(np.ascontiguousarray(x)), weight, None, [(0, 0)] * rank, transposed=True)
-    wanted, extra = call.get("output_shape"), call.get("output_padding", [0] * rank)
-    if wanted is None and automatic in ("SAME_UPPER", "SAME_LOWER"):
-        wanted = np.multiply(sizes, call.get("strides", [1] * rank))
-    pads: Any = _pads(call, sizes, weight.shape[2:])
-    if wanted is not None:
-        total = np.add(whole.shape[2:], extra) - wanted[-rank:]
-        before = total // 2 if automatic == "SAME_UPPER" else total - total // 2  # of an odd one the larger part
-        pads = zip(before, total - before, strict=True)
-    ends = [(-before, more - behind) for (before, behind), more in zip(pads, extra, strict=True)]
-    result = padded(whole, ends).numpy()
-    return result if bias is None else result + bias.reshape(1, -1, *([1] * rank))
+    """Return the convolution over one to three axes; transposed it is computed whole, then cut by its padding."""
+    rank, sizes, automatic = x.ndim - 2, x.shape[2:], call.get("auto_pad", "NOTSET")
+    steps, apart = (call.get(name, [1] * rank) for name in ("strides", "dilations"))
+    edges = np.reshape(call.get("pads", [0] * 2 * rank), (2, rank))
+    tensors = [None if one is None else torch.from_numpy(np.ascontiguousarray(one)) for one in (x, weight, bias)]
+    kind, shape = KINDS.get(automatic, "custom"), None
+    if call.node.op_type == "ConvTranspose":
+        spans = np.multiply(np.subtract(weight.shape[2:], 1), apart) + 1
+        whole = np.multiply(np.subtract(sizes, 1), steps) + spans + call.get("output_padding", 0)
+        wanted = call.get("output_shape", np.multiply(sizes, steps) if kind.startswith("same") else None)
+        if wanted is not None:
+            total = whole - wanted[-rank:]
+            before = total // 2 if kind == "same" else total - total // 2  # of an odd one the larger part
+            edges = np.stack([before, total - before])
+        kind, shape = "custom", [1, 1, *(whole - edges.sum(axis=0)).tolist()]
+    site, pads = OperatorSite("conv_transpose" if shape else "conv", "", 0, ()), edges.T.ravel().tolist()
+    about = apart, call.get("group", 1), pads, tensors.pop(), shape
+    return np.asarray(convolution(site, *tensors, steps, kind, *about))
 
 
 Activation = Callable[[Array], Array]
 Step = Callable[..., list[Array]]
-_PLAIN: dict[str, Activation] = {
-    "sigmoid": special.expit,
-    "tanh": np.tanh,
-    "relu": lambda x: np.maximum(x, 0),
-    "softsign": lambda x: x / (1 + np.abs(x)),
-    "softplus": lambda x: np.logaddexp(0, x),
-}
-_SHAPED: dict[str, tuple[float, float, Callable[..., Array]]] = {
+_ACTIVATIONS: dict[str, tuple[float | None, float | None, Callable[..., Array]]] = {
+    "sigmoid": (None, None, special.expit),
+    "tanh": (None, None, np.tanh),
+    "relu": (None, None, lambda x: np.maximum(x, 0)),
+    "softsign": (None, None, lambda x: x / (1 + np.abs(x))),
+    "softplus": (None, None, lambda x: np.logaddexp(0, x)),
     "affine": (1.0, 0.0, lambda x, a, b: a * x + b),
-    "leakyrelu": (0.01, 0.0, lambda x, a, b: np.where(x < 0, a * x, x)),
-    "thresholdedrelu": (1.0, 0.0, lambda x, a, b: np.where(x > a, x, 0)),
+    "leakyrelu": (0.01, None, lambda x, a: np.where(x < 0, a * x, x)),
+    "thresholdedrelu": (1.0, None, lambda x, a: np.where(x > a, x, 0)),
     "scaledtanh": (1.0, 1.0, lambda x, a, b: a * np.tanh(b * x)),
     "hardsigmoid": (0.2, 0.5, lambda x, a, b: np.clip(a * x + b, 0, 1)),
-    "elu": (1.0, 0.0, lambda x, a, b: np.where(x < 0, a * np.expm1(x), x)),
-    "clip": (-np.inf, np.inf, lambda x, a, b: np.clip(x, a, b)),
+    "elu": (1.0, None, lambda x, a: np.where(x < 0, a * np.expm1(x), x)),
+    "clip": (-np.inf, np.inf, np.clip),
 }
+"""What alpha and beta are by default, None of one that is not read, and the function."""
 
 
 def activation(name: str, alphas: Iterator[float], betas: Iterator[float]) -> Activation:
     """Return an activation by its name, whose numbers are the next of those given, or their defaults."""
-    if name.lower() in _PLAIN:
-        return _PLAIN[name.lower()]
-    alpha, beta, function = _SHAPED[name.lower()]
-    return partial(function, a=next(alphas, alpha), b=next(betas, beta))
+    alpha, beta, function = _ACTIVATIONS[name.lower()]
+    numbers = [next(given, one) for given, one in ((alphas, alpha), (betas, beta)) if one is not None]
+    return lambda x: function(x, *numbers)
 
 
 def _unrolled(
@@ -299,16 +275,14 @@ def _cast(call: OnnxCall, x: Array, *like: Array) -> Array:
     What becomes a float of 16 bits or more is not rounded here: that is left to who compares. A float beyond the range
     of an integer has no defined result.
     """
-    from onnx import TensorProto, helper
+    from onnx import helper
 
-    to = helper.np_dtype_to_tensor_dtype(call.dtypes[1]) if like else call.get("to")
-    wide = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
-    if to in wide and x.dtype.kind in "fiub":
+    dtype: Any = call.dtypes[1] if like else helper.tensor_dtype_to_np_dtype(call.get("to"))
+    if dtype.name in ("float32", "float64", "float16", "bfloat16") and x.dtype.kind in "fiub":
         return x.astype(np.float64) if x.dtype.kind != "f" else x
-    dtype = helper.tensor_dtype_to_np_dtype(to)
     if dtype.kind in "iu" and x.dtype.kind == "f":
         return np.trunc(x).astype(np.int64).astype(dtype) if dtype != np.uint64 else x.astype(dtype)
-    return stored_as(call, x.astype(np.float32) if x.dtype == np.float64 else x, to)
+    return stored_as(call, x.astype(np.float32) if x.dtype == np.float64 else x, dtype)
 
 
 @meaning("Dropout")

@@ -59,11 +59,8 @@ def quantised_before_rounding(
 def _quantize(call: OnnxCall, x: Array, scale: Array, zero: Input = None) -> Array:
     name = _target(call)
     if name.startswith(("float", "bfloat")):
-        from onnx import helper
-
         y = x / scales_spread(scale, x.shape, call.get("axis", 1), call.get("block_size", 0))
-        to = call.get("output_dtype", 0) or helper.np_dtype_to_tensor_dtype(call.dtypes[2])
-        return stored_as(call, y.astype(np.float32), to)
+        return stored_as(call, y.astype(np.float32), name)
     stored = name if name not in ("int2", "int4", "uint2", "uint4") else name.rstrip("24") + "8"
     return quantised_before_rounding(call, x, scale, zero, np.rint).astype(stored)
 
