@@ -24,11 +24,12 @@ from kokoro_nb.traces.statistics import blockwise
 
 LARGEST = 65504.0
 BITS = 11  # of a float16
+NORMAL, SPLIT, FINE = 2.0**-14, 2.0 ** (53 - BITS) + 1, 1.5 * 2.0**28  # the first: from where it has all its bits
 EXPONENTIALS = frozenset(("ReduceLogSumExp", "Softplus", "Mish"))
 """Operators that take an exponential inside, and are written so, unless a kernel takes care."""
 MEANS = frozenset(("ReduceMean", "GlobalAveragePool"))
 LOST = 0.01  # of a result: 40 dB
-FURTHEST = 2.0**900  # of an exponential
+FURTHEST = 2.0**900  # of an exponential, and of what is rounded
 _NORMS = "InstanceNormalization LayerNormalization GroupNormalization RMSNormalization ReduceL2 ReduceSumSquare"
 NORMS = frozenset(_NORMS.split())
 SUMMING = PRODUCTS | SUMS | NORMS | EXPONENTIALS | {"Softmax", "LogSoftmax"}
@@ -138,10 +139,12 @@ def _halved(value: Value) -> Value:
 
 
 def _rounded(wide: np.ndarray) -> np.ndarray:
-    half = wide.astype(np.float16).astype(np.float64)
-    part, power = np.frexp(wide[beyond := np.isinf(half)])
-    half[beyond] = np.ldexp(np.rint(part * 2**BITS), power - BITS)
-    return half
+    # Veltkamp's splitting leaves 11 bits, and a sum with 1.5 x 2^28 the multiples of 2^-24 (T. J. Dekker, 1971)
+    rounded, size = wide * SPLIT, np.abs(wide)
+    rounded = np.asarray(rounded - (rounded - wide))
+    for where, other in ((size < NORMAL, (wide + FINE) - FINE), (~(size < FURTHEST), wide)):
+        np.copyto(rounded, other, where=where)
+    return rounded
 
 
 def _bits(values: np.ndarray) -> float:
