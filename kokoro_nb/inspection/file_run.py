@@ -281,12 +281,14 @@ def examined(file: OnnxFile, inputs: Arrays, seconds: float = float("inf"), tell
     chosen = [name for node in nodes if node.is_random for name in node.outputs]
     drawn = {name: np.asarray(one) for name, one in _run(file, inputs, chosen).items()}
     file = replace(file, model=onnx_model.pinned(file.model, drawn)) if drawn else file
-    outputs, others = onnx_model.run_ways(file.model, inputs, tell)
+    ways = onnx_model.run_ways(file.model, inputs)
+    _, outputs = next(ways)
     freed = last_readers(nodes, {output.name for output in file.model.graph.output})
     true = TrueValues(file, {**inputs, **drawn})
     found: list[NodeJudgement] = []
     watch, groups = BudgetWatch(file, nodes), NodeGroups(file, nodes, inputs)
     with quietly(), ThreadPoolExecutor(WORKERS) as pool:  # quietly here: threads have one standard error
+        others = pool.submit(dict, ways)
         for group, values in _ahead(iter(groups), pool):
             judged = _judged(file, group, values, true, pool)
             for node, one in zip(freeing(group, freed, true.values, true.watch.half), judged, strict=False):
@@ -297,7 +299,7 @@ def examined(file: OnnxFile, inputs: Arrays, seconds: float = float("inf"), tell
             if time.monotonic() > until:
                 break
     ends = {name: true.values[name] for name in outputs if name in true.values}
-    about = file, drawn, watch.budget, others, groups.unlike, tuple(true.watch.found)
+    about = file, drawn, watch.budget, others.result(), groups.unlike, tuple(true.watch.found)
     return FileRun(nodes, tuple(found), inputs, outputs, ends, *about)
 
 

@@ -13,7 +13,7 @@ from kokoro_nb.backends.base import quietly
 from kokoro_nb.backends.onnx import outputs_of
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, bodies_of, captured_names
-from kokoro_nb.inspection.value_types import Arrays, NodeIdentity, Tell, Value, Values, refusing
+from kokoro_nb.inspection.value_types import Arrays, NodeIdentity, Value, Values, refusing
 
 RANDOM = frozenset(
     {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
@@ -179,14 +179,17 @@ def run_once(model: Any, inputs: Arrays, values: Iterable[str] | None = None, th
     return run_session(session_of(model if values is None else tapped(model, values), threads=threads), inputs)
 
 
+PLAIN, AGAIN = "plain", "again"
 WAYS: dict[str, dict[str, Any]] = {"with graph optimisation": {"optimised": True}, "on two threads": {"threads": 2}}
 """How a model is run besides: see `session_of`."""
 OtherRuns = Mapping[str, Any]
-"""The outputs of a second call, ``again``, and of each of `WAYS`, or the sentence with which the runtime stops."""
+"""The outputs of a second call, `AGAIN`, and of each of `WAYS`, or the sentence with which the runtime stops."""
 
 
-def run_ways(model: Any, inputs: Arrays, tell: Tell = str) -> tuple[dict[str, Value], OtherRuns]:
-    """Run a model plainly and in the other ways, one session after the other: each holds the whole model.
+def run_ways(model: Any, inputs: Arrays) -> Iterator[tuple[str, Any]]:
+    """Yield what a model gives plainly, in a second call and in the other ways, one session after the other.
+
+    Each holds the whole model.
 
     Parameters
     ----------
@@ -194,8 +197,6 @@ def run_ways(model: Any, inputs: Arrays, tell: Tell = str) -> tuple[dict[str, Va
         The model.
     inputs : mapping of str to numpy.ndarray
         Its inputs.
-    tell : callable
-        Is given a line after each run.
 
     Raises
     ------
@@ -204,18 +205,17 @@ def run_ways(model: Any, inputs: Arrays, tell: Tell = str) -> tuple[dict[str, Va
     """
     with _source(model) as source:
         plain = session_of(source)
-        outputs = run_session(plain, inputs)
-        others: dict[str, Values | str] = {"again": run_session(plain, inputs)}
+        yield PLAIN, run_session(plain, inputs)
+        yield AGAIN, run_session(plain, inputs)
         del plain
         for way, how in WAYS.items():
             give_back_memory()
-            tell(f"the file runs {way}")
             try:
-                others[way] = run_session(session_of(source, **how), inputs)
+                found: Values | str = run_session(session_of(source, **how), inputs)
             except InputError as error:
-                others[way] = str(error)
+                found = str(error)
+            yield way, found
     give_back_memory()
-    return outputs, others
 
 
 def tapped(model: Any, values: Iterable[str]) -> Any:
