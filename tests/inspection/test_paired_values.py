@@ -6,6 +6,7 @@ import torch
 
 import kokoro_nb as nb
 from kokoro_nb.inspection.input_maker import varied
+from tests.backends.small import Of
 
 
 @pytest.fixture
@@ -85,6 +86,16 @@ def test_integers_that_are_all_the_same_are_varied():
     assert ones["mask"].dtype == np.int64
     assert ones["length"] == [7]
     assert sorted(ones["ids"]) == list(range(5))
+    masks = {"some": np.arange(8) < 3, "all": np.ones(8, bool)}
+    assert {name: int(one.sum()) for name, one in varied(masks, 1).items()} == {"some": 3, "all": 6}
+
+
+def test_variations_that_a_module_refuses_are_left_out(written):
+    table = np.float32([[1, 2], [3, 5], [8, 13]])
+    file = written("a.onnx", [("Cast", "x", "i", {"to": 7}), ("Gather", "t i", "y")], {"t": table}, {"x": [40]})
+    places = np.arange(40, dtype=np.float32) % 3  # at the level of these some are out of range
+    module = Of(lambda x: torch.from_numpy(table).index_select(0, x.long()))
+    assert nb.inspect(file, {"x": places}, against=module).findings == ()
 
 
 def test_two_inputs_that_are_exchanged_are_no_other_weights(written):
@@ -171,8 +182,9 @@ def test_weights_rounded_to_8_bits_and_stored_as_floats_are_no_other_weights(wri
     weight = np.random.default_rng(8).standard_normal((32, 32)).astype(np.float32)
     rounded = np.round(weight * 127 / np.abs(weight).max()) * np.abs(weight).max() / 127
     louder = rounded * np.where(np.arange(32) == 3, 1.5, 1)
+    edited = weight + 0.05 * (np.arange(1024) == 99).reshape(32, 32)  # one number, which no output shows much
     steps = [("MatMul", "x w", "m"), ("Tanh", "m", "y")]
-    for given, named in ((rounded, ""), (louder, "MatMul m"), (np.float16(weight), "")):
+    for given, named in ((rounded, ""), (louder, "MatMul m"), (edited, "MatMul m"), (np.float16(weight), "")):
         right, file = (
             written(f"{k}.onnx", steps, {"w": np.float32(one)}, {"x": [2, 32]}) for k, one in enumerate((weight, given))
         )

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from scipy import special
 
 from kokoro_nb.backends.mil.operators.convolution import convolved as convolution
@@ -17,6 +18,7 @@ from kokoro_nb.inspection.value_types import Array, Input, Value
 
 KINDS = {"SAME_UPPER": "same", "SAME_LOWER": "same_lower", "VALID": "valid"}
 """What MIL calls ONNX's kinds of padding."""
+POOLS = {"kernel_shape", "strides", "pads", "ceil_mode"}
 
 
 @meaning("Conv", "ConvTranspose")
@@ -39,6 +41,29 @@ def convolved(call: OnnxCall, x: Array, weight: Array, bias: Input = None) -> Ar
     site, pads = OperatorSite("conv_transpose" if shape else "conv", "", 0, ()), edges.T.ravel().tolist()
     about = apart, call.get("group", 1), pads, tensors.pop(), shape
     return np.asarray(convolution(site, *tensors, steps, kind, *about))
+
+
+@meaning("AveragePool", "MaxPool")
+def pooled(call: OnnxCall, x: Array) -> Any:
+    """Return pools as PyTorch cuts their windows, which runtimes follow, where it knows such; else the reference's."""
+    rank, kernel, ceil = x.ndim - 2, np.array(call.get("kernel_shape")), bool(call.get("ceil_mode"))
+    pads, largest = np.reshape(call.get("pads", [0] * 2 * rank), (2, -1)), call.node.op_type == "MaxPool"
+    others = {name for name, one in call.attributes.items() if one not in ("NOTSET", 0, [1] * rank)} - POOLS
+    others -= {"dilations" if largest else "count_include_pad"}
+    tensor = torch.from_numpy(np.ascontiguousarray(x))
+    if largest and not ceil and x.dtype.kind == "f":
+        tensor, pads = F.pad(tensor, pads.T[::-1].ravel().tolist(), value=-np.inf), 0 * pads
+    if (
+        others
+        or len(call.node.output) > 1
+        or x.dtype.kind != "f"
+        or (pads != pads[0]).any()
+        or (2 * pads > kernel).any()
+    ):
+        return tuple(by_reference(call, [x]))
+    about = kernel.tolist(), call.get("strides", [1] * rank), pads[0].tolist()
+    last = (call.get("dilations", 1), ceil) if largest else (ceil, bool(call.get("count_include_pad")))
+    return getattr(F, f"{'max' if largest else 'avg'}_pool{rank}d")(tensor, *about, *last).numpy()
 
 
 Activation = Callable[[Array], Array]
