@@ -53,7 +53,7 @@ OLD = {  # what version 13 and onnx's reference evaluator compute otherwise, or 
     "norm_of_order_one": ("LpNormalization", 1, [_drawn(3, 5) - 1], {"axis": 1, "p": 1}),
     "resize_by_a_fraction": ("Resize", 13, [_drawn(1, 2, 5), _drawn(0), np.float32([1, 1, 2.6])], {"mode": "linear"}),
     "resize_of_scales_alone": ("Resize", 10, [_drawn(1, 2, 5, 4), np.float32([1, 1, 2, 1.6])], {"mode": "nearest"}),
-    "mean_of_a_last_window_cut_off": ("AveragePool", 19, [_drawn(1, 2, 11)], CUT_OFF),
+    "mean_of_a_last_window_cut_off": ("AveragePool", 19, [_drawn(1, 2, 12)], CUT_OFF),
     "largest_of_uneven_windows": ("MaxPool", 13, [_drawn(1, 2, 8)], {"kernel_shape": [5], "pads": [4, 0]}),
     "scatter_of_few": ("Scatter", 9, [_drawn(4, 3), np.int64([[0, -1], [1, 2]]), _drawn(2, 2)], {"axis": 0}),
     "upsample": ("Upsample", 7, [_drawn(1, 2, 5, 4)], {"mode": "nearest", "scales": [1.0, 1.0, 2.0, 3.0]}),

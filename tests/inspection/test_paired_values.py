@@ -86,8 +86,8 @@ def test_integers_that_are_all_the_same_are_varied():
     assert ones["mask"].dtype == np.int64
     assert ones["length"] == [7]
     assert sorted(ones["ids"]) == list(range(5))
-    masks = {"some": np.arange(8) < 3, "all": np.ones(8, bool)}
-    assert {name: int(one.sum()) for name, one in varied(masks, 1).items()} == {"some": 3, "all": 6}
+    masks = {"some": np.arange(8) < 6, "all": np.ones(8, bool)}
+    assert {name: int(one.sum()) for name, one in varied(masks, 1).items()} == {"some": 6, "all": 6}
 
 
 def test_variations_that_a_module_refuses_are_left_out(written):
