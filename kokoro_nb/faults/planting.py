@@ -95,9 +95,8 @@ class FaultSite:
         while positional and positional[-1] in defaults and values[positional[-1]] == defaults[positional[-1]]:
             positional.pop()
         self.node.args = tuple(values[name] for name in positional)
-        self.node.kwargs = {
-            p.name: values[p.name] for p in parameters if p.kwarg_only and values[p.name] != p.default_value
-        }
+        named = [p.name for p in parameters if p.kwarg_only and values[p.name] != p.default_value]
+        self.node.kwargs = {name: values[name] for name in named}
 
 
 def evaluated(target: Any, args: Any, kwargs: Any) -> Any:

@@ -21,11 +21,6 @@ def _single(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, other=None, **_: function(*(np.float32(one) for one in (self, other) if one is not None))
 
 
-def _instead(function: Callable[..., Any]) -> Alternative:
-    """Return another function of two operands."""
-    return function.__name__, lambda self, other, **_: function(self, other)
-
-
 def _whole_quotient(self: Any, other: Any, rounding_mode: str | None = None, **_: Any) -> Any:
     whole = all(np.asarray(one).dtype.kind in "iu" for one in (self, other))
     return np.trunc(self / other) if whole and not rounding_mode else None
@@ -88,90 +83,67 @@ def _log_of_softmax(self: np.ndarray, dim: int, least: float = 0.0, **_: Any) ->
 
 
 ROOT = np.sqrt(2 / np.pi)
-_FLOORED: Alternative = ("the floor of the rounded quotient", _single(lambda x, y: np.floor(x / y)))
-_LAST = "a scatter that keeps the last number alone"
 _ONE_BY_ONE = "a sum one by one in float32"
-_ROUNDED: dict[str, Alternative] = {
-    "round": ("rounding to the nearest", lambda self, **_: np.round(self)),
-    "half up": ("rounding half up", lambda self, **_: np.floor(self + 0.5)),
-    "trunc": ("truncation", lambda self, **_: np.trunc(self)),
-    "floor": ("the floor", lambda self, **_: np.floor(self)),
-    "ceil": ("the ceiling", lambda self, **_: np.ceil(self)),
-}
-ALTERNATIVES: dict[str, tuple[Alternative, ...]] = {
-    "gelu": (
-        ("GELU by tanh", lambda self, **_: 0.5 * self * (1 + np.tanh(ROOT * (self + 0.044715 * self**3)))),
-        ("GELU by sigmoid", lambda self, **_: self / (1 + np.exp(-1.702 * self))),
-    ),
-    "glu": (("GLU with its halves exchanged", _turned_glu),),
-    "remainder": (
-        ("0", lambda self, **_: 0 * self),
-        ("a remainder that truncates", lambda self, other, **_: np.fmod(self, other)),
-        ("x - floor(x / y) y", _single(lambda x, y: x - np.floor(x / y) * y)),
-    ),
-    "fmod": (("a remainder that floors", lambda self, other, **_: np.mod(self, other)),),
-    "atan2": (
-        ("atan(y / x)", lambda self, other, **_: np.arctan(self / other)),
-        ("atan2 that is 0 where y is", lambda self, other, **_: np.where(self == 0, 0, np.arctan2(self, other))),
-    ),
-    **{
-        kind: tuple(one for name, one in _ROUNDED.items() if name != kind)
-        for kind in ("round", "floor", "ceil", "trunc")
-    },
-    "mul": (("0, whatever x is", lambda self, other, **_: np.zeros(self.shape) if np.all(other == 0) else None),),
-    "div": (("integer division", _whole_quotient), _FLOORED),
-    "floor_divide": (_FLOORED,),
-    "lt": (_instead(np.less_equal),),
-    "le": (_instead(np.less),),
-    "gt": (_instead(np.greater_equal),),
-    "ge": (_instead(np.greater),),
-    "clamp": (("a clamp whose lower bound wins", lambda self, min, max, **_: np.maximum(np.minimum(self, max), min)),),
-    "logaddexp": (("log(exp(x) + exp(y))", _single(lambda x, y: np.log(np.exp(x) + np.exp(y)))),),
-    "logaddexp2": (("log2(2^x + 2^y)", _single(lambda x, y: np.log2(np.exp2(x) + np.exp2(y)))),),
-    "log_softmax": (
-        ("the logarithm of softmax", _log_of_softmax),
-        ("the logarithm of softmax and 1e-45", partial(_log_of_softmax, least=1e-45)),  # as Core ML's log has it
-    ),
-    "hardsigmoid": (("one of slope 0.2", lambda self, **_: np.clip(0.2 * self + 0.5, 0, 1)),),
-    "prelu": (
-        ("one whose slopes are along the last axis", lambda self, weight: np.where(self > 0, self, self * weight)),
-    ),
-    "masked_fill": (("the value where the mask does not hold", lambda self, mask, value: np.where(mask, self, value)),),
-    "scatter_add": ((_LAST, _scattered(lambda values: values[-1])),),
-    "logcumsumexp": (
-        ("the logarithm of a running sum", lambda self, dim: np.log(np.cumsum(np.exp(np.float32(self)), dim))),
-    ),
-    "eq": (("eq that NaN passes", lambda self, other, **_: (self == other) | np.isnan(self) & np.isnan(other)),),
-    "ne": (("less or greater, which NaN is not", lambda self, other, **_: (self < other) | (self > other)),),
-    "selu": (("ELU without its scale", lambda self, **_: np.where(self > 0, self, SELU * np.expm1(self))),),
-    "log1p": (("log(1 + x)", _single(lambda x: np.log(1 + x))),),
-    "expm1": (("exp(x) - 1", _single(lambda x: np.exp(x) - 1)),),
-    "softplus": (("log(1 + exp(x))", _softplus),),
-    "argmax": (("the place of the maximum of all values but NaN", partial(_place, np.nanargmax)),),
-    "argmin": (("the place of the minimum of all values but NaN", partial(_place, np.nanargmin)),),
-    "sign": (("the sign, and NaN of NaN", lambda self, **_: np.sign(self)),),
-    "_upsample_bilinear2d_aa": (("an interpolation without antialiasing", partial(_resized, "bilinear")),),
-    "_upsample_bicubic2d_aa": (("an interpolation without antialiasing", partial(_resized, "bicubic")),),
-    **{
-        f"upsample_{mode}{axes}d": (
-            ("an interpolation by the sizes, not by the scale", partial(_resized, mode)),
-            ("an interpolation by the nearest neighbour", partial(_resized, "nearest")),
-        )
+_SHARP = "an interpolation without antialiasing"
+_SIZES = "an interpolation by the sizes, not by the scale"
+ALTERNATIVES: tuple[tuple[str, str, Callable[..., Any]], ...] = (  # kinds of operators, and an alternative to each
+    ("gelu", "GELU by tanh", lambda self, **_: 0.5 * self * (1 + np.tanh(ROOT * (self + 0.044715 * self**3)))),
+    ("gelu", "GELU by sigmoid", lambda self, **_: self / (1 + np.exp(-1.702 * self))),
+    ("glu", "GLU with its halves exchanged", _turned_glu),
+    ("remainder", "0", lambda self, **_: 0 * self),
+    ("remainder", "a remainder that truncates", lambda self, other, **_: np.fmod(self, other)),
+    ("remainder", "x - floor(x / y) y", _single(lambda x, y: x - np.floor(x / y) * y)),
+    ("fmod", "a remainder that floors", lambda self, other, **_: np.mod(self, other)),
+    ("atan2", "atan(y / x)", lambda self, other, **_: np.arctan(self / other)),
+    ("atan2", "atan2 that is 0 where y is", lambda self, other, **_: np.where(self == 0, 0, np.arctan2(self, other))),
+    ("floor ceil trunc", "rounding to the nearest", lambda self, **_: np.round(self)),
+    ("round floor ceil trunc", "rounding half up", lambda self, **_: np.floor(self + 0.5)),
+    ("round floor ceil", "truncation", lambda self, **_: np.trunc(self)),
+    ("round ceil trunc", "the floor", lambda self, **_: np.floor(self)),
+    ("round floor trunc", "the ceiling", lambda self, **_: np.ceil(self)),
+    ("mul", "0, whatever x is", lambda self, other, **_: np.zeros(self.shape) if np.all(other == 0) else None),
+    ("div", "integer division", _whole_quotient),
+    ("div floor_divide", "the floor of the rounded quotient", _single(lambda x, y: np.floor(x / y))),
+    ("lt", "less_equal", lambda self, other, **_: np.less_equal(self, other)),
+    ("le", "less", lambda self, other, **_: np.less(self, other)),
+    ("gt", "greater_equal", lambda self, other, **_: np.greater_equal(self, other)),
+    ("ge", "greater", lambda self, other, **_: np.greater(self, other)),
+    ("clamp", "a clamp whose lower bound wins", lambda self, min, max, **_: np.maximum(np.minimum(self, max), min)),
+    ("logaddexp", "log(exp(x) + exp(y))", _single(lambda x, y: np.log(np.exp(x) + np.exp(y)))),
+    ("logaddexp2", "log2(2^x + 2^y)", _single(lambda x, y: np.log2(np.exp2(x) + np.exp2(y)))),
+    ("log_softmax", "the logarithm of softmax", _log_of_softmax),
+    ("log_softmax", "the logarithm of softmax and 1e-45", partial(_log_of_softmax, least=1e-45)),  # as Core ML has it
+    ("hardsigmoid", "one of slope 0.2", lambda self, **_: np.clip(0.2 * self + 0.5, 0, 1)),
+    ("prelu", "one whose slopes are along the last axis", lambda self, weight: np.where(self > 0, self, self * weight)),
+    ("masked_fill", "the value where the mask does not hold", lambda self, mask, value: np.where(mask, self, value)),
+    ("scatter_add scatter_reduce", "a scatter that keeps the last number alone", _scattered(lambda values: values[-1])),
+    ("logcumsumexp", "the logarithm of a running sum", lambda self, dim: np.log(np.exp(np.float32(self)).cumsum(dim))),
+    ("eq", "eq that NaN passes", lambda self, other, **_: (self == other) | np.isnan(self) & np.isnan(other)),
+    ("ne", "less or greater, which NaN is not", lambda self, other, **_: (self < other) | (self > other)),
+    ("selu", "ELU without its scale", lambda self, **_: np.where(self > 0, self, SELU * np.expm1(self))),
+    ("log1p", "log(1 + x)", _single(lambda x: np.log(1 + x))),
+    ("expm1", "exp(x) - 1", _single(lambda x: np.exp(x) - 1)),
+    ("softplus", "log(1 + exp(x))", _softplus),
+    ("argmax", "the place of the maximum of all values but NaN", partial(_place, np.nanargmax)),
+    ("argmin", "the place of the minimum of all values but NaN", partial(_place, np.nanargmin)),
+    ("sign", "the sign, and NaN of NaN", lambda self, **_: np.sign(self)),
+    ("_upsample_bilinear2d_aa", _SHARP, partial(_resized, "bilinear")),
+    ("_upsample_bicubic2d_aa", _SHARP, partial(_resized, "bicubic")),
+    ("scatter_reduce", "the sum", _scattered(sum)),
+    ("scatter_reduce", "the sum without the old value", _scattered(lambda values: sum(values[1:] or values))),
+    ("scatter_reduce", "the mean with the old value", _scattered(np.mean)),
+    ("scatter_reduce", "the mean without the old value", _scattered(lambda values: np.mean(values[1:] or values))),
+    ("sum", _ONE_BY_ONE, _in_turn),
+    ("mean", _ONE_BY_ONE, _mean_in_turn),
+    ("rms_norm", _ONE_BY_ONE, _root_mean_in_turn),
+    ("reciprocal", "1 / (x + 0.0001)", lambda self, **_: 1 / (self + 1e-4)),
+    ("rsqrt", "1 / sqrt(x + 1e-12)", lambda self, **_: 1 / np.sqrt(self + 1e-12)),
+    *(
+        (f"upsample_{mode}{axes}d", words, partial(_resized, other))
         for mode, axes in (("linear", 1), ("bilinear", 2), ("bicubic", 2), ("nearest", 1), ("nearest", 2))
-    },
-    "scatter_reduce": (
-        (_LAST, _scattered(lambda values: values[-1])),
-        ("the sum", _scattered(sum)),
-        ("the sum without the old value", _scattered(lambda values: sum(values[1:] or values))),
-        ("the mean with the old value", _scattered(np.mean)),
-        ("the mean without the old value", _scattered(lambda values: np.mean(values[1:] or values))),
+        for words, other in ((_SIZES, mode), ("an interpolation by the nearest neighbour", "nearest"))
     ),
-    "sum": ((_ONE_BY_ONE, _in_turn),),
-    "mean": ((_ONE_BY_ONE, _mean_in_turn),),
-    "rms_norm": ((_ONE_BY_ONE, _root_mean_in_turn),),
-    "reciprocal": (("1 / (x + 0.0001)", lambda self, **_: 1 / (self + 1e-4)),),
-    "rsqrt": (("1 / sqrt(x + 1e-12)", lambda self, **_: 1 / np.sqrt(self + 1e-12)),),
-}
+)
 
 
 def of_right(right: np.ndarray, dtype: str) -> Iterator[Alternative]:

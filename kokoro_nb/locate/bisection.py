@@ -105,13 +105,8 @@ class Bisection:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row of a table."""
-        return {
-            "verdict": self.verdict,
-            "operators": self.operators,
-            "compilations": self.compilations,
-            "at most": self.limit,
-            "statement": self.statement,
-        }
+        row = {"verdict": self.verdict, "operators": self.operators, "compilations": self.compilations}
+        return {**row, "at most": self.limit, "statement": self.statement}
 
     @property
     def statement(self) -> str:

@@ -240,12 +240,9 @@ def with_known_defect(culprit: Culprit, exported: Exported, failure: Failure | N
     arguments = {} if node is None else arguments_by_name(node.target, node.args, node.kwargs)
     arguments |= {"rounding_mode": "floor"} if op == "floor_divide" else {}
     said = "" if failure is None else f"{failure.error}: {failure.message}\n{failure.cause}"
-    known = [
-        defect
-        for defect in DEFECTS
-        if op in defect.operators and culprit.backend.startswith(defect.backends) and defect.concerns(arguments)
-        if bool(defect.error) == (failure is not None) and re.search(defect.error, said)  # of a failure its error alone
-    ]
+    about = [one for one in DEFECTS if op in one.operators and culprit.backend.startswith(one.backends)]
+    known = [one for one in about if one.concerns(arguments) and re.search(one.error, said)]
+    known = [one for one in known if bool(one.error) == (failure is not None)]  # of a failure its error alone
     found = []
     for mechanism in culprit.mechanisms:
         may = () if mechanism.name in OF_THE_FILE else ("", mechanism.name)

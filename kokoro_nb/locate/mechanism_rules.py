@@ -48,7 +48,8 @@ def _support(mechanism: Mechanism) -> tuple[bool, bool, bool, float]:
 
 def lowered_as_another(evidence: Evidence) -> Mechanism | None:
     """The result is that of another operator on the same arguments."""
-    known, calls = ALTERNATIVES.get(evidence.kind, ()), other_calls(evidence.error.operator.op, evidence.arguments)
+    known = [(words, other) for kinds, words, other in ALTERNATIVES if evidence.kind in kinds.split()]
+    calls = other_calls(evidence.error.operator.op, evidence.arguments)
     for words, other in (*known, *of_right(evidence.error.right, evidence.error.operator.dtype), *calls):
         try:
             instead = other(**evidence.call)
@@ -68,10 +69,8 @@ def overflow_of_exponential(evidence: Evidence) -> Mechanism | None:
     if evidence.kind not in ("exp", "expm1", "softplus", "sinh", "cosh") or x is None:
         return None
     limit, top = float(np.log(np.finfo(evidence.error.given.dtype).max)), float(x.max())
-    if not top > limit:
-        return None
     text = f"its largest argument is {top:.4g}, the limit {limit:.4g}"
-    return Mechanism("overflow of the dtype", "an exponential that overflows", (text,))
+    return Mechanism("overflow of the dtype", "an exponential that overflows", (text,)) if top > limit else None
 
 
 def cast_beyond_range(evidence: Evidence) -> Mechanism | None:
@@ -303,7 +302,6 @@ RULES: list[Callable[[Evidence], Mechanism | None]] = [  # of two that are as we
     *(lowered_as_another, tensor_rules.before_the_start, tensor_rules.all_pairs),
     *(tensor_rules.one_pass_variance, tensor_rules.short_variance, overflow_of_exponential, branch_cut),
     *(cast_beyond_range, zero_argument, half_range, squares_beyond_range, cancelled, half_rounding, swallowed_nan),
-    *(squares_on_the_way, nan_among),
-    *(another_constant, quantised, scaled, shifted, offset, edge),
+    *(squares_on_the_way, nan_among, another_constant, quantised, scaled, shifted, offset, edge),
     *(tensor_rules.padded_statistics, tensor_rules.frozen_length),
 ]

@@ -58,11 +58,8 @@ def deviations(reference: Trace, trace: Trace, names: Collection[str] | None = N
 
 def seen_deviations(errors: Iterable[LocalError]) -> dict[str, Deviation]:
     """Return the deviations of those local errors that still have their tensors."""
-    return {
-        error.operator.name: Deviation(error.given, error.right)
-        for error in errors
-        if error.given.size and error.given.shape == error.right.shape
-    }
+    held = (one for one in errors if one.given.size and one.given.shape == one.right.shape)
+    return {one.operator.name: Deviation(one.given, one.right) for one in held}
 
 
 class ErrorPropagation:

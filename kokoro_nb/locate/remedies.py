@@ -121,11 +121,8 @@ def _error(subject: Subject, outputs: Mapping[str, np.ndarray], own: Callable[[]
 
 
 Change = tuple[RemedyKind, str, str]  # kind, name, statement
-AS_THE_REFERENCE: Change = (
-    "other form",
-    "the reference's form",
-    "Write it as the reference has it, on inputs of the reference's length.",
-)
+_ALIKE = "Write it as the reference has it, on inputs of the reference's length."
+AS_THE_REFERENCE: Change = "other form", "the reference's form", _ALIKE
 EXPORTED_ANEW: Change = "setting", "exported anew", "Export the module again, in float32 and by the installed torch."
 NOISE_AS_INPUT: Change = "other form", "noise as an input", "The noise becomes an input, which the caller draws."
 

@@ -100,9 +100,8 @@ def _product(op: Any, result: Any, **given: Any) -> Any:
 _CAST = OtherForm("one dtype first", "the numbers are cast to the dtype of the result first", _cast_first)
 _TWO_PASS = "the mean is subtracted first, then the squares are averaged"
 _BLOCKS = OtherForm("sums in blocks", "sums of blocks are added, and not all numbers one by one", _sum)
-_PRODUCT = OtherForm(
-    "a product in its dtype", "float16 matrices are multiplied in float32, float64 ones by sums of products", _product
-)
+_MULTIPLIED = "float16 matrices are multiplied in float32, float64 ones by sums of products"
+_PRODUCT = OtherForm("a product in its dtype", _MULTIPLIED, _product)
 RUNNING = OtherForm("a running sum in blocks", "running sums of blocks, and the sums of the blocks", _running_sum)
 
 
