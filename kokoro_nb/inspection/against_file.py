@@ -7,7 +7,7 @@ from itertools import islice, product
 import numpy as np
 
 from kokoro_nb.inspection import compared_constants
-from kokoro_nb.inspection.compared_constants import Cause, differing, largest_change, other_number
+from kokoro_nb.inspection.compared_constants import LOWERED, Cause, differing, largest_change, other_number
 from kokoro_nb.inspection.compared_program import ComparedNode
 from kokoro_nb.inspection.compared_values import ValueSketch, channel_fit, factor_of, nearest, scaled
 from kokoro_nb.inspection.judged_run import InspectionFinding
@@ -54,8 +54,7 @@ class PairedPrograms(PairedValues):
         if len(own) > len(known):
             note += f" Constants of float32 that 16 bits hold exactly: {len(own)}, as '{own[-1]}'; there {len(known)}."
         every = self._changed(self.candidate.nodes)
-        changed = islice((f"{one}, of which {how}" for one, _, how, part in every if part > REPLACED), FEW)
-        words = "; ".join(changed)
+        words = "; ".join(islice((f"{one}, of which {how}" for one, _, how, part in every if part > REPLACED), FEW))
         return f"{note} What is not that of its counterpart: {words}." if words else note
 
     @property
@@ -67,7 +66,7 @@ class PairedPrograms(PairedValues):
         for drawn in (one for one in self.candidate.nodes if one.key == self.candidate.drawing):
             words = f"{drawn} draws at random, and nothing in {self.reference.label} does"
             words += ": the file was exported in training mode" if "dropout" in drawn.kind else ""
-            return _found(drawn, "operator lowered as another", f"{words}.")
+            return _found(drawn, LOWERED, f"{words}.")
         begun = [*islice(self.parting(), 1), *islice(self._replaced(), 1)]
         node = next(iter(sorted(begun, key=lambda one: one.index)), None)
         for found in self._of_constants():
@@ -75,17 +74,16 @@ class PairedPrograms(PairedValues):
                 return found
         paired = self if node is not None else self._held_closer()
         node = next(paired.parting(), None) if node is None else node
-        if node is None and not self.outputs_apart <= (APART if self.exact else OTHER):
-            node = None if self.candidate.rounds else next(paired.unlike(), None)
-            if node is None:
-                words = f"The outputs differ by {number(self.outputs_apart)} of the root mean square from those of"
-                words = f"{words} {self.reference.label}, and no node explains it."
-                return InspectionFinding("outputs", "unknown", words)
-        if node is None:
+        if node is None and self.outputs_apart <= (APART if self.exact else OTHER):
             return None
+        node = next(paired.unlike(), None) if node is None and not self.candidate.rounds else node
+        if node is None:
+            words = f"The outputs differ by {number(self.outputs_apart)} of the root mean square from those of"
+            words = f"{words} {self.reference.label}, and no node explains it."
+            return InspectionFinding("outputs", "unknown", words)
         for one, twin, words, part in paired._changed(paired.behind(node.reads)):
             if np.isinf(part) and paired.is_missing(twin):
-                return paired._first(one, [("operator lowered as another", words)], twin.key, node)
+                return paired._first(one, [(LOWERED, words)], twin.key, node)
         found = paired.at(node)
         return replace(found, counterpart=found.counterpart or paired.counterpart(node))
 
@@ -153,8 +151,7 @@ class PairedPrograms(PairedValues):
         for node in undefined if lacking else ():
             like = [one for one in self.counterparts(node, whole=True) if not {*one.outputs} & {*self.known}]
             for _, words in differing(like[0], node) if len(like) == 1 else ():
-                words = f"{node} has no definition here, and {words}"
-                return _found(node, "operator lowered as another", f"{words} in {self.reference.label}.")
+                return _found(node, LOWERED, f"{node} has no definition here, and {words} in {self.reference.label}.")
         for mine, other in ((mine, other) for mine, other in lacking.items() if other in self.known):
             apart = ValueSketch.of(np.asarray(outputs[mine], np.float64)).differs(self.known[other].first)
             if apart > OTHER:
@@ -170,7 +167,7 @@ class PairedPrograms(PairedValues):
         """Say how a node differs from what reads the same in the reference."""
         others = self.counterparts(node)
         if node.trains and not any(one.trains for one in others):
-            return _found(node, "operator lowered as another", f"{node} {TRAINS}.")
+            return _found(node, LOWERED, f"{node} {TRAINS}.")
         twin = next((one for one in others[:1] if one.operator == node.operator), None)
         other = twin or next((one for one in others if self.is_missing(one)), None)
         found = self._elsewhere(node, other, others) if twin is None else self._unlike_twin(node, twin)
@@ -189,7 +186,7 @@ class PairedPrograms(PairedValues):
         words = f"{node} is {part} from {self.reference.label}: {'; '.join(words for _, words in how[:FEW])}"
         words += "" if shown is None or shown is node else f"; {shown.key} is the first that shows it"
         bare = any(one.key == there and not one.reads for one in self.reference.nodes)  # what reads it stands for it
-        return replace(_found(node, how[0][0], f"{words}."), counterpart="" if bare else there)
+        return _found(node, how[0][0], f"{words}.", "" if bare else there)
 
     def _unlike_twin(self, node: ComparedNode, other: ComparedNode) -> Iterator[InspectionFinding]:
         """Yield what is different about a node whose counterpart is of the same operator, or else before it."""
@@ -204,7 +201,7 @@ class PairedPrograms(PairedValues):
         mine, theirs = (len(one.reads) + len(one.held) for one in (node, other))
         how = how or [*self._as_output(node)][:1]
         if not how and mine != theirs:
-            how = [("operator lowered as another", f"it has {mine} inputs in place of {theirs}")]
+            how = [(LOWERED, f"it has {mine} inputs in place of {theirs}")]
         if rewired and how[0] == rewired[0] and self.lacked is not None:
             own, known = ([one.kind for one in each.nodes] for each in (self.candidate, self.reference))
             how[1:1] = self._lacking() if own.count(self.lacked.kind) < known.count(self.lacked.kind) else []
@@ -229,8 +226,7 @@ class PairedPrograms(PairedValues):
         for one, there in self.turned(node, others):
             giver = self.reference.makers[there].key if there in self.reference.makers else there
             words = f"{one} gives the elements of {giver} of {self.reference.label} in another order"
-            words = f"{words}; {node.key} is the first that shows it."
-            yield replace(_found(one, "changed layout or shift", words), counterpart=giver)
+            yield _found(one, "changed layout or shift", f"{words}; {node.key} is the first that shows it.", giver)
 
     def _as_output(self, node: ComparedNode) -> Iterator[Cause]:
         """Say what an output of the file is there: the same elements in another order, or what an operator reads."""
@@ -240,9 +236,9 @@ class PairedPrograms(PairedValues):
             if not self._same_order(name, there):
                 yield "changed layout or shift", f"it gives the elements of {there} there in another order"
             for other in (one for one in self.reference.outputs if self.first.get(one) == self.first[there]):
-                yield "operator lowered as another", f"its result is that of the output '{other}' of the reference"
+                yield LOWERED, f"its result is that of the output '{other}' of the reference"
             for reader in (one for one in self.reference.nodes if there in one.reads):
-                yield "operator lowered as another", f"the file ends here, and has no {reader}"
+                yield LOWERED, f"the file ends here, and has no {reader}"
 
     def _elsewhere(
         self, node: ComparedNode, other: ComparedNode | None, others: list[ComparedNode]
@@ -257,7 +253,7 @@ class PairedPrograms(PairedValues):
             yield from (self._first(node, [said]) for said in self._as_output(node))
             yield from self._other_number(node)
             words = f"the reference has no {node.operator} with the same input"
-            yield self._first(node, [("operator lowered as another", words), *self._lacking()])
+            yield self._first(node, [(LOWERED, words), *self._lacking()])
             return
         region = self.region(node)
         if node.kind == "dequantizelinear" or (node.rounds and node.kind != "dynamicquantizelinear"):
@@ -275,8 +271,7 @@ class PairedPrograms(PairedValues):
         more = read in self.known and node.outputs[0] in self.own and any(other.kind == one.kind for one in region)
         for name, factor in scaled(self.own[node.outputs[0]], self.known[read], self.alike) if more and alone else ():
             words = factor.replace("the reference's", "its input's")
-            words = f"the reference has no {node.operator} with the same input, and {words}"
-            yield self._first(node, [(name, words)])
+            yield self._first(node, [(name, f"the reference has no {node.operator} with the same input, and {words}")])
         yield from (self._first(one, [multiple]) for one in region for multiple in self._multiples(one))
         yield from self._other_number(node)
         sizes, weights = ({one.size for _, one in each.held if one.size > 1} for each in (node, other))
@@ -286,16 +281,16 @@ class PairedPrograms(PairedValues):
             known = several is region or there.kind == node.kind
             for cause in self.explained_by_rules(several, there) if known else ():
                 words = f"its result is not that of {there} in the reference: {cause}"
-                yield replace(self._first(node, [("operator lowered as another", words)], there.key), mechanism=cause)
+                yield replace(self._first(node, [(LOWERED, words)], there.key), mechanism=cause)
         if other.kind == node.kind and (how := [one for one in differing(other, node) if "attribute" in one[1]]):
             yield self._first(node, how, other.key)
         for giver, words in rearranged(self, node, [other], numbers=True):
-            yield self._first(node, [("operator lowered as another", words)], giver)
+            yield self._first(node, [(LOWERED, words)], giver)
         like = [one for one in self.reference.nodes if one.kind == node.kind != other.kind and self.is_missing(one)]
         for there, here in product(like, (one for one in self.candidate.nodes if one.kind == other.kind)):
             if self.paired_reads(here) == self.read_by(there) != set():
                 words = f"it reads what {other} reads there, and {here} what {there} reads there: they are exchanged"
-                yield self._first(node, [("operator lowered as another", words)], other.key)
+                yield self._first(node, [(LOWERED, words)], other.key)
         for key, words in self._channel_factors(node):
             yield self._first(node, [("changed constant", words)], key, node)
         for after in behind if other.kind != node.kind else ():
@@ -303,19 +298,18 @@ class PairedPrograms(PairedValues):
             pads, pad = node.attributes.get("pads", []), other.attributes.get("pad", [])
             if len(pads) == len(pad) == 2 and list(pads) != list(pad):
                 words = f"its pads are {pads} in place of {pad} of {other} there"
-            yield self._first(node, [("operator lowered as another", words)])
+            yield self._first(node, [(LOWERED, words)])
         for after in (one for one in region[1:2] if alone and one.kind == other.kind):
             words = f"it stands before {after.key}, and no {node.operator} stands before {other} there"
-            yield self._first(node, [("operator lowered as another", words)])
+            yield self._first(node, [(LOWERED, words)])
         also = [*differing(other, node), *self.rewired(node, other)]
-        words = "".join(f"; {words}" for _, words in also[:FEW])
-        words = f"its result is not that of {other} in the reference{words}"
-        yield self._first(node, [(also[0][0] if also else "operator lowered as another", words)], other.key)
+        words = "; ".join([f"its result is not that of {other} in the reference", *(words for _, words in also[:FEW])])
+        yield self._first(node, [(also[0][0] if also else LOWERED, words)], other.key)
 
     def _lacking(self) -> list[Cause]:
         """Say which operator the file lacks, if an output shows it."""
         words = "the first operator there that the file lacks is"
-        return [("operator lowered as another", f"{words} {one.key}") for one in (self.lacked,) if one is not None]
+        return [(LOWERED, f"{words} {one.key}") for one in (self.lacked,) if one is not None]
 
     def _other_number(self, node: ComparedNode) -> Iterator[InspectionFinding]:
         """Yield the nodes, this one or before it, with another number than their counterpart, and another result.
@@ -369,10 +363,10 @@ class PairedPrograms(PairedValues):
             yield from scaled(value, self.known[name], self.alike)
 
 
-def _found(node: ComparedNode, name: Name, statement: str) -> InspectionFinding:
-    """Return a finding that the file is to blame for, with what happened."""
+def _found(node: ComparedNode, name: Name, statement: str, there: str = "") -> InspectionFinding:
+    """Return a finding that the file is to blame for, with what happened, and the operator there that it stands for."""
     cause = Mechanism(name, WORDS[name], (statement.rstrip("."),))
-    return InspectionFinding.at(node, "structure", "file", statement, mechanism=cause)
+    return InspectionFinding.at(node, "structure", "file", statement, counterpart=there, mechanism=cause)
 
 
 def _named(node: ComparedNode) -> str:

@@ -22,6 +22,7 @@ EDITED = 0.25  # share of the numbers of a constant that are not 0
 CHANNEL = 4  # elements of a channel from which it is told from others by their ratios
 ENDLESS = 1e38  # of a number of float32
 Cause = tuple[Name, str]  # the name of what happened, and what it is here in words
+LOWERED: Name = "operator lowered as another"
 Counterparts = tuple[ComparedNode, ComparedNode]  # of the candidate and of the reference
 WEIGHTS = {"DequantizeLinear": (0, 1, 2)}
 WEIGHTS |= {".".join(filter(None, key)): one[2] for key, one in ON_INTEGERS.items() if one[0] == "MatMul"}
@@ -37,13 +38,10 @@ def same_constants(reference: ComparedProgram, candidate: ComparedProgram) -> bo
     """
     own, theirs = ([one for node in program.nodes for _, one in node.held] for program in (candidate, reference))
     known = [(array.size, _measures(array)) for array in theirs]
-    if any(array.dtype.name not in WIDE for array in own):
-        return False
-    for array in (one for one in own if one.size >= LARGE):
-        apart = [float(np.max(np.abs(_measures(array) / one - 1))) for size, one in known if size == array.size]
-        if UNCHANGED < np.min(apart, initial=np.inf) <= ROUNDED:
-            return False
-    return True
+    large = (array for array in own if array.size >= LARGE)
+    apart = ([np.abs(_measures(array) / one - 1).max() for size, one in known if size == array.size] for array in large)
+    rounded = (UNCHANGED < np.min(one, initial=np.inf) <= ROUNDED for one in apart)
+    return all(array.dtype.name in WIDE for array in own) and not any(rounded)
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -170,7 +168,7 @@ def differing(other: ComparedNode, node: ComparedNode) -> Iterator[Cause]:
         both = [of.get(name, one.defaults.get(name, "not set")) for of, one in ((ours, node), (theirs, other))]
         if _listed(both[0]) != _listed(both[1]):
             said = " in place of ".join(f"{one:.6g}" if isinstance(one, float) else str(one) for one in both)
-            yield "operator lowered as another", f"the attribute {name} is {said}"
+            yield LOWERED, f"the attribute {name} is {said}"
 
 
 def changed(there: str, right: np.ndarray, here: str, value: np.ndarray, how: str = "") -> Iterator[Cause]:
@@ -222,9 +220,8 @@ def _numbers(node: ComparedNode) -> list[tuple[str, float]]:
 
 def _is_edited(value: np.ndarray, right: np.ndarray) -> bool:
     """Return whether few numbers of a constant of many are others."""
-    if value.shape != right.shape or value.size < LARGE or not _is_changed(value, right).any():
-        return False
-    return bool(np.mean((value != right)[right != 0]) < EDITED)
+    another = value.shape == right.shape and value.size >= LARGE and bool(_is_changed(value, right).any())
+    return another and bool(np.mean((value != right)[right != 0]) < EDITED)
 
 
 def largest_change(other: ComparedNode, node: ComparedNode) -> float:

@@ -217,14 +217,13 @@ def _of_bodies(node: Any) -> Iterator[tuple[str, Any]]:
 def of_exported(exported: Exported, label: str, keys: Mapping[str, str] | None = None) -> ComparedProgram:
     """Return a PyTorch program for a comparison; a node's key is its operator's name, or what `keys` has for that."""
     specification = exported.specification
-    operators = specification.operators
-    drawing = next(((keys or {}).get(one.name, one.name) for one in operators if one.draws), "")
+    drawing = next(((keys or {}).get(one.name, one.name) for one in specification.operators if one.draws), "")
 
     def compute(inputs: Mapping[str, np.ndarray], observe: Observe) -> None:
         specification.run(inputs, lambda name, result: observe(name, result.numpy()), double=True)
 
     nodes = []
-    for index, one in enumerate(operators):
+    for index, one in enumerate(specification.operators):
         reads = tuple(name.removeprefix("input:") for name in one.inputs if not name.startswith(CONSTANT))
         key, constants = (keys or {}).get(one.name, one.name), _constants(exported, one)
         numbers = IMPLIED.get(one.kind, {}) | specification.numbers(one.name)

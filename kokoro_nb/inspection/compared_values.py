@@ -7,7 +7,7 @@ from itertools import permutations
 
 import numpy as np
 
-from kokoro_nb.inspection.compared_constants import Cause, same_weight
+from kokoro_nb.inspection.compared_constants import LOWERED, Cause, same_weight
 from kokoro_nb.inspection.compared_program import ComparedProgram
 from kokoro_nb.inspection.semantics.onnx_call import widened
 from kokoro_nb.inspection.value_types import Value
@@ -71,10 +71,8 @@ class ValueSketch:
 
     def distance(self, other: "ValueSketch") -> float:
         """Return the largest difference of these, of the root mean square of `other`; infinite of another size."""
-        if self.size != other.size or self.points.shape != other.points.shape:
-            return float("inf")
         finite = np.isfinite(other.points)
-        if (finite != np.isfinite(self.points)).any():
+        if self.size != other.size or not np.array_equal(finite, np.isfinite(self.points)):
             return float("inf")
         apart, right = np.abs(self.points[finite] - other.points[finite]), other.points[finite]
         size = np.abs(right)
@@ -158,7 +156,7 @@ def scaled(value: ValueSketch, right: ValueSketch, limit: float = 1e-3) -> Itera
         if same:
             yield "changed scale", f"its result is the reference's plus {number(shift)}"
         if np.array_equal(value.points, np.trunc(right.points)) and (right.points % 1).any():
-            yield "operator lowered as another", "its result is the reference's, truncated to whole numbers"
+            yield LOWERED, "its result is the reference's, truncated to whole numbers"
 
 
 def factor_of(value: ValueSketch, right: ValueSketch, limit: float = 1e-3) -> float | None:
@@ -198,11 +196,9 @@ def is_permuted(value: np.ndarray, other: np.ndarray, limit: float) -> bool:
     level = float(np.linalg.norm(other))
     if value.size != other.size or not np.abs(np.linalg.norm(value) - level) <= limit * level:
         return False
-    for one, flat in ((value.squeeze(), other.reshape(-1)), (other.squeeze(), value.reshape(-1))):
-        for axes in permutations(range(one.ndim)):
-            if np.linalg.norm(one.transpose(axes).reshape(-1) - flat) <= limit * level:
-                return True
-    return False
+    pairs = ((value.squeeze(), other.reshape(-1)), (other.squeeze(), value.reshape(-1)))
+    apart = (one.transpose(axes).reshape(-1) - flat for one, flat in pairs for axes in permutations(range(one.ndim)))
+    return any(np.linalg.norm(each) <= limit * level for each in apart)
 
 
 def with_bias(

@@ -298,13 +298,12 @@ def _inputs(program: Any, reference: Reference | None) -> MadeInputs:
     made: MadeInputs = program.made()
     if reference is None or not hasattr(reference.what, "made") or len(reference.what.inputs) != len(program.inputs):
         return made
-    try:  # of a file that takes one length alone, where the other takes any
+    with suppress(InputError):  # it takes one length alone, where the file takes any
         reference.what.given(by_name(reference.what.inputs, made.arrays, reference.label))
-    except InputError:
-        theirs = reference.what.made()
-        named, how = (by_name(program.inputs, one, reference.label) for one in (theirs.arrays, theirs.how))
-        made = replace(program.given(named), how=how)
-    return made
+        return made
+    theirs = reference.what.made()
+    named, how = (by_name(program.inputs, one, reference.label) for one in (theirs.arrays, theirs.how))
+    return replace(program.given(named), how=how)
 
 
 def with_findings(report: InspectionReport, comparison: PairedPrograms, outputs: Values) -> InspectionReport:

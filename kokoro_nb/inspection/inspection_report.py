@@ -207,11 +207,6 @@ def result_record(found: Diagnosis | InspectionReport, label: str = "", **about:
 
 
 def _of_file(report: InspectionReport) -> Row:
-    operators = []
-    for one in report.judgements:
-        worst = one.worst
-        figures = (worst.ratio, of_peak(worst.error, worst.peak), worst.finite, worst.rms) if worst else NO_FIGURES
-        operators.append(_operator(one.key, one.operator, one.verdict, one.reason, *figures))
     no_limit = {"verdict": "unknown", "limit (of peak)": None}
     outputs = [{"name": one.name, "error (of peak)": one.error, **no_limit, **one.sketch} for one in report.outputs]
     return {
@@ -220,10 +215,16 @@ def _of_file(report: InspectionReport) -> Row:
         "subject": {"label": report.path.name, "model": files_digest(report.path)},
         "runtime": {"name": report.runtime, "packages": report.runtime.split()[:1]},
         "inputs": report.given,
-        "operators": operators,
+        "operators": [_node(one) for one in report.judgements],
         "outputs": outputs,
         "findings": [_finding(one) for one in report.findings],
     }
+
+
+def _node(one: NodeJudgement) -> Row:
+    worst = one.worst
+    figures = (worst.ratio, of_peak(worst.error, worst.peak), worst.finite, worst.rms) if worst else NO_FIGURES
+    return _operator(one.key, one.operator, one.verdict, one.reason, *figures)
 
 
 def _finding(one: InspectionFinding) -> Row:

@@ -73,10 +73,8 @@ def stated(node: NodeJudgement, worst: NodeOutputError) -> str:
         return f"{node} gives finite values where its definition gives none: {worst.pattern}."
     steps = f"{number(worst.ulp)} units in the last place of {worst.dtype}"
     times = f", {number(worst.ratio)} times the rounding-error bound" if np.isfinite(worst.ratio) else ""
-    size = f"{number(worst.error)} where 0 is right"
-    if worst.peak:
-        size = f"{number(worst.error / worst.peak)} of its peak"
-    return f"{node} is wrong by {size} ({steps}{times}): {worst.pattern}."
+    far = f"{number(worst.error / worst.peak)} of its peak" if worst.peak else f"{number(worst.error)} where 0 is right"
+    return f"{node} is wrong by {far} ({steps}{times}): {worst.pattern}."
 
 
 SHOWN_ALONE = 20  # wrong nodes that are run alone
@@ -163,12 +161,9 @@ def node_findings(seen: JudgedRun) -> Findings:
     tuple of str
         What was noticed and is no fault.
     """
-    found: list[InspectionFinding] = []
-    notes: list[str] = []
     unsound = [name for name, value in seen.inputs.items() if not is_finite(value)]
-    if unsound:
-        found.append(InspectionFinding("nonfinite", "input", f"The input '{unsound[0]}' itself is not finite."))
-    began = bool(unsound)
+    found = [InspectionFinding("nonfinite", "input", f"The input '{one}' itself is not finite.") for one in unsound[:1]]
+    notes, began = list[str](), bool(unsound)
     for judgement in seen.judgements:
         if judgement.verdict == "fail":
             found.append(_wrong(seen, judgement, len(found) < SHOWN_ALONE))
@@ -203,15 +198,12 @@ def _not_finite(seen: JudgedRun, node: NodeJudgement, began: bool) -> tuple[Insp
     share = f"{1 - worst.finite:.2%} of its result ({worst.dtype}, {worst.pattern or 'as its definition says'})"
     if not node.true_finite and (began or all(map(is_finite, seen.outputs.values()))):
         return None, "" if began else f"{node} gives {share} that is not finite; no output of the file shows it."
-    law, blame, other = "The node does what its definition says, and float64 from the start ", *ELSEWHERE[None]
+    said = {True: "is finite here", False: "is not finite here either", None: "is not known"}[node.true_finite]
+    law, blame, other = f"The node does what its definition says, and float64 from the start {said}.", *ELSEWHERE[None]
     if node.true_finite:
         blame, other = "precision", f"Its input or its result is beyond {worst.dtype}."
-        law += "is finite here."
-    elif node.true_finite is None:
-        law += "is not known."
-    else:
+    elif node.true_finite is not None:
         blame, other = ELSEWHERE[seen.is_unsound_elsewhere(node)]
-        law += "is not finite here either."
     statement = f"{node} gives the first values that are not finite{' here' * bool(node.true_finite)}: {share}."
     finding = InspectionFinding.at(node, "nonfinite", blame, statement, law, other)
     divisor, quotient = np.broadcast_arrays(*map(np.asarray, seen.division(node) or (1.0, np.nan)))

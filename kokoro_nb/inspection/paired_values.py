@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from kokoro_nb.errors import InputError
-from kokoro_nb.inspection.compared_constants import Cause, changed, differing, same_constants, same_weight
+from kokoro_nb.inspection.compared_constants import LOWERED, Cause, changed, differing, same_constants, same_weight
 from kokoro_nb.inspection.compared_program import ComparedNode, ComparedProgram
 from kokoro_nb.inspection.compared_values import ValueSketch, factor_of, is_permuted, nearest, sketches, with_bias
 from kokoro_nb.inspection.input_maker import varied
@@ -180,10 +180,8 @@ class PairedValues:
         """Return the nodes, in order, of which these values are made: given pairs, through unpaired values alone."""
         found, wanted = list[ComparedNode](), set(ends)
         for node in reversed(self.candidate.nodes):
-            made = wanted.intersection(node.outputs)
-            if pairs is not None:
-                made = {name for name in made if name in pairs and pairs[name][1] > self.limit}
-            if made:
+            apart = [np.inf if pairs is None else pairs.get(one, ("", 0.0))[1] for one in node.outputs if one in wanted]
+            if any(one > self.limit for one in apart):
                 found.insert(0, node)
                 wanted.update(node.reads)
         return found
@@ -294,7 +292,7 @@ class PairedValues:
                 words.append(f"its inputs are exchanged, {text}")
             elif given != wanted and len(given) == len(wanted):
                 words.append(f"it reads another value, {text}")
-        return [("operator lowered as another", one) for one in words[:1]]
+        return [(LOWERED, one) for one in words[:1]]
 
     def region(self, node: ComparedNode) -> list[ComparedNode]:
         """Return the node and those after it that read its unpaired results, a few nodes far."""

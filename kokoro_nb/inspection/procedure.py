@@ -26,7 +26,6 @@ from kokoro_nb.inspection.compared_program import by_name, lacking, of_exported
 from kokoro_nb.inspection.formats import FORMATS
 from kokoro_nb.inspection.inspecting import exported_reference, opened, with_findings
 from kokoro_nb.inspection.inspection_report import InspectionReport
-from kokoro_nb.inspection.judged_run import InspectionFinding
 from kokoro_nb.inspection.value_types import refusing
 from kokoro_nb.locate.culprit import Culprit, Kind
 from kokoro_nb.locate.diagnosis import Diagnosis
@@ -106,20 +105,15 @@ def _culprits(report: InspectionReport, comparison: PairedPrograms, known: Trace
         named = one.mechanism is not None and one.kind == "structure"  # its evidence is the statement
         words = f"the file parts from the module at {one.key} ({one.operator})" if named else one.statement.rstrip(".")
         words += f"; blame: {one.blame}"
-        culprit = _measured(Culprit(kind, "fail", subject.runtime.name, tap, (tap.name,), words), report, one)
+        culprit = Culprit(kind, "fail", subject.runtime.name, tap, (tap.name,), words)
         culprit = replace(culprit, mechanisms=mechanisms, reaches_output=True)
+        judged = report.judgements[one.index] if 0 <= one.index < len(report.judgements) else None
+        if judged is not None and judged.worst is not None and one.kind in ("wrong", "nonfinite"):
+            local = judged.worst.error / judged.worst.peak if judged.worst.peak else None
+            culprit = replace(culprit, local_error=local, inherited_error=judged.inherited, ratio=judged.worst.ratio)
         source = subject.candidate.specification.source_line(tap.name)
         found[tap.name] = placed(subject, culprit) if one.blame == "runtime" else replace(culprit, source=source)
     return list(found.values())
-
-
-def _measured(culprit: Culprit, report: InspectionReport, finding: InspectionFinding) -> Culprit:
-    """Return a culprit with the figures of the node that a finding is at."""
-    judged = report.judgements[finding.index] if 0 <= finding.index < len(report.judgements) else None
-    if judged is None or judged.worst is None or finding.kind not in ("wrong", "nonfinite"):
-        return culprit
-    local = judged.worst.error / judged.worst.peak if judged.worst.peak else None
-    return replace(culprit, local_error=local, inherited_error=judged.inherited, ratio=judged.worst.ratio)
 
 
 Method = Literal["auto", "tracing", "bisection"]
@@ -263,9 +257,8 @@ def _cured_as_well(found: Diagnosis, end: Subject) -> Diagnosis:
 
 def _examined(subject: Subject, reference: Any, method: Method, precision: Precision, remedies: bool) -> Diagnosis:
     runtime, candidate, inputs = subject.runtime, subject.candidate, subject.inputs
-    delegate = getattr(runtime, "delegate", None)
-    words = f"the operators that {delegate} computes are inside its delegate, which shows no results"
-    hidden = words if delegate else ""
+    name = getattr(runtime, "delegate", None)
+    hidden = f"the operators that {name} computes are inside its delegate, which shows no results" if name else ""
     if method == "bisection" or (method == "auto" and hidden):
         known = None if reference is None else _right(candidate, inputs, reference, precision)[0]
         compared = _compared_with(candidate, known)
