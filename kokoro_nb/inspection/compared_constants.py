@@ -25,7 +25,7 @@ Cause = tuple[Name, str]  # the name of what happened, and what it is here in wo
 LOWERED: Name = "operator lowered as another"
 Counterparts = tuple[ComparedNode, ComparedNode]  # of the candidate and of the reference
 WEIGHTS = {"DequantizeLinear": (0, 1, 2)}
-WEIGHTS |= {".".join(filter(None, key)): one[2] for key, one in ON_INTEGERS.items() if one[0] == "MatMul"}
+WEIGHTS |= {key: one[2] for key, one in ON_INTEGERS.items() if one[0] == "MatMul"}
 """Places of the weights among the inputs of a node, of their scale and of their zero point."""
 FOLDED = 2.0**-8  # of a channel's norm: what rounding to float16 does to it is below it
 

@@ -25,9 +25,9 @@ from kokoro_nb.inspection.input_maker import made_inputs
 from kokoro_nb.inspection.judged_run import Blame, JudgedRun, OperatorAlone
 from kokoro_nb.inspection.node_judgement import Far, NodeJudgement, NodeOutputError, is_finite, judged_outputs
 from kokoro_nb.inspection.onnx_file import OnnxFile
-from kokoro_nb.inspection.onnx_model import OnnxNode, OtherRuns, freeing, last_readers, run_once
+from kokoro_nb.inspection.onnx_model import OnnxNode, freeing, last_readers, run_once
 from kokoro_nb.inspection.quantisation_budget import BudgetWatch, QuantisationBudget
-from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, by_reference
+from kokoro_nb.inspection.semantics.onnx_call import NotDefined, OnnxCall, by_reference, computed
 from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values, refusing
 from kokoro_nb.markup import number
 from kokoro_nb.traces.statistics import relative_difference
@@ -65,8 +65,9 @@ class FileRun(JudgedRun):
         What the random nodes drew.
     budget : QuantisationBudget
         The noise of its quantised layers.
-    others : OtherRuns
-        What it gives when it is run in other ways.
+    others : dict
+        The outputs of a second call, ``again``, and of each of `onnx_model.WAYS`, or the sentence with which the
+        runtime stops.
     unlike : dict of OnnxNode to str
         Nodes that give something else in another run, whether or not an output shows it.
     foresight : tuple of HalfPrecisionNode
@@ -76,7 +77,7 @@ class FileRun(JudgedRun):
     file: OnnxFile
     drawn: Arrays
     budget: QuantisationBudget
-    others: OtherRuns
+    others: Values
     unlike: Mapping[OnnxNode, str]
     foresight: tuple[HalfPrecisionNode, ...]
 
@@ -142,17 +143,15 @@ class FileRun(JudgedRun):
         """Write a node as a model of its own: see `JudgedRun.alone`."""
         import onnx
 
-        node = self.nodes[judgement.index]
-        values, names = self.captured(node), list(node.proto.output)
+        node, worst = self.nodes[judgement.index], judgement.worst
+        assert worst is not None
+        values = self.captured(node)
         model, read = self._alone(node, values)
-        _, exact = judged_outputs(*self.file.call(node, values), [None] * len(names))
-        assert judgement.worst is not None
-        name = judgement.worst.name
         onnx.save(model, place / "one_node.onnx")
-        saved = {f"in.{key}": array for key, array in read.items()}
-        saved["right"] = np.asarray(exact[names.index(name)], np.float64)
-        output = [value.name for value in model.graph.output].index(name)
-        return OperatorAlone("onnx and onnxruntime", ONNX_LINES.format(output=output), saved)
+        exact = computed(*self.file.call(node, values))[[*node.proto.output].index(worst.name)]
+        saved = {"right": np.asarray(exact, np.float64), **{f"in.{key}": array for key, array in read.items()}}
+        lines = ONNX_LINES.format(output=node.outputs.index(worst.name))
+        return OperatorAlone("onnx and onnxruntime", lines, saved)
 
 
 def _error(call: OnnxCall, inputs: list[Value], results: Values, worst: NodeOutputError) -> NodeOutputError | None:
@@ -330,13 +329,9 @@ def _judged(
         if node.is_random:
             yield NodeJudgement(*about, "unknown", "draws at random")
             continue
-        yield node_judgement.judgement(
-            about,
-            all(map(is_finite, inputs)),
-            errors.pop(node).result,
-            partial(true.far, node, given[node], (call, inputs)),
-            partial(node_judgement.unrounded_inputs_explain, call, inputs, given[node], constants=file.constants),
-        )
+        far = partial(true.far, node, given[node], (call, inputs))
+        wide = partial(node_judgement.unrounded_inputs_explain, call, inputs, given[node], constants=file.constants)
+        yield node_judgement.judgement(about, all(map(is_finite, inputs)), errors.pop(node).result, far, wide)
 
 
 class TrueValues:

@@ -177,11 +177,8 @@ def foreseen(nodes: tuple[HalfPrecisionNode, ...]) -> tuple[str, ...]:
         "would overflow": [one for one in nodes if not one.headroom >= 0],
         "have sums inside that need float32": [one for one in nodes if one.headroom >= 0 and not one.inside >= 0],
     }
-    found = [
-        f"In float16 {len(several):,} of {len(nodes):,} nodes {what}, first {several[0]}."
-        for what, several in harmed.items()
-        if several
-    ]
+    known = [one for one in harmed.items() if one[1]]
+    found = [f"In float16 {len(each):,} of {len(nodes):,} nodes {what}, first {each[0]}." for what, each in known]
     most = most_noise((one, one.noise, one.before) for one in nodes if np.isfinite(one.noise))
     return (*found, *(f"In float16 most noise would enter at {words}." for words, _, _ in most))
 

@@ -8,6 +8,7 @@ computes many operators of float16 in float32, and passes on what it did not rou
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -20,7 +21,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.file_run import FileRun, examined
 from kokoro_nb.inspection.float16_foresight import LARGEST, in_danger
 from kokoro_nb.inspection.onnx_file import OnnxFile, in_order
-from kokoro_nb.inspection.onnx_model import brief, copied, freeing, last_readers, nodes_of, put, run_once
+from kokoro_nb.inspection.onnx_model import brief, freeing, last_readers, nodes_of, put, run_once
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall
 from kokoro_nb.inspection.value_types import Arrays, Tell, Value, Values, refusing
 from kokoro_nb.inspection.whole_file import AUDIBLE, signal_to_noise
@@ -179,7 +180,7 @@ def float16_mend(seen: FileRun, path: str | Path, limit: float = AUDIBLE, tell: 
     if not right:
         raise InputError(f"{file.path}: what its outputs should be is not known, so that no limit can be measured.")
     defined = {name: right[name] for name in rounded_run(file, inputs) if name in right}
-    named, names = copied(file.model), {}
+    named, names = deepcopy(file.model), {}
     for node, one in zip(seen.nodes, named.graph.node, strict=True):  # by its name the tool knows a node
         one.name = names[node.key] = f"{node.key}#{node.index}"
 
@@ -248,7 +249,7 @@ def converted(model: Any, kept: Sequence[str]) -> Any:
         ends = {"min_positive_val": SMALLEST, "max_finite_val": LARGEST, "keep_io_types": True}
         blocked = [one for one in DEFAULT_OP_BLOCK_LIST if one not in MEASURED]
         with refusing("ONNX Runtime's tool does not convert it to float16: {}", brief):
-            half = convert_float_to_float16(copied(model), op_block_list=blocked, node_block_list=list(kept), **ends)
+            half = convert_float_to_float16(deepcopy(model), op_block_list=blocked, node_block_list=list(kept), **ends)
     _unrounded(half.graph)
     in_order(half.graph, Path("the converted file"))
     return half

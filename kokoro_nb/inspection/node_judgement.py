@@ -67,9 +67,8 @@ class NodeOutputError:
     @classmethod
     def of(cls, error: LocalError) -> "NodeOutputError":
         """Return the figures of a local error, without its tensors."""
-        given, right = (
-            one if one.dtype.kind == "f" else np.asarray(one, np.float64) for one in (error.given, error.right)
-        )
+        both = error.given, error.right
+        given, right = (one if one.dtype.kind == "f" else np.asarray(one, np.float64) for one in both)
         seen, sound = describe(given), float(np.isfinite(right).mean()) if right.size else float("nan")
         words = pattern(error.wrong, np.full(error.wrong.shape, np.nan)).words if error.wrong.any() else ""
         about = error.error, error.peak, error.ratio, int(error.wrong.sum()), error.form or words, seen.rms
@@ -248,10 +247,8 @@ def _sequence_errors(name: str, value: list[Value], right: Value) -> list[NodeOu
     """Compare a sequence item by item; each must be what it should be, to the last bit."""
     if not isinstance(right, list) or len(right) != len(value):
         raise NotDefined(f"the sequence '{name}' has {len(value)} items, not {len(right or ())}")
-    return [
-        compared(f"{name}[{i}]", np.asarray(one), np.asarray(each), None)
-        for i, (one, each) in enumerate(zip(value, right, strict=True))
-    ]
+    pairs = zip(map(np.asarray, value), map(np.asarray, right), strict=True)
+    return [compared(f"{name}[{i}]", *pair, None) for i, pair in enumerate(pairs)]
 
 
 def _output_error(
@@ -322,7 +319,7 @@ def is_finite(value: Value) -> bool:
 def _before(call: OnnxCall, inputs: Several, k: int, given: Any) -> np.ndarray | None:
     """Return what the node rounds to an integer, in float64, if it does so."""
     wide = [widened(value) for value in inputs]
-    function = BEFORE_ROUNDING.get((call.domain, call.node.op_type))
+    function = BEFORE_ROUNDING.get(call.operator)
     with np.errstate(all="ignore"):
         if function is not None:
             return np.asarray(function(call, *wide), np.float64)
@@ -362,11 +359,8 @@ def unrounded_inputs_explain(
 
     A runtime that has no kernel of 16 bits computes in float32, and need not round what it hands to the next node.
     """
-    narrow = {
-        k: x
-        for k, (name, x) in enumerate(zip(call.node.input, inputs, strict=True))
-        if isinstance(x, np.ndarray) and is_float(x.dtype) and x.itemsize < 4 and name not in constants
-    }
+    made = [None if name in constants else x for name, x in zip(call.node.input, inputs, strict=True)]
+    narrow = {k: x for k, x in enumerate(made) if isinstance(x, np.ndarray) and is_float(x.dtype) and x.itemsize < 4}
     wrong, exact = {one.name for one in errors if one.is_wrong}, computed(call, inputs)
     for k, (name, value, right) in enumerate(zip(call.node.output, given, exact, strict=False)):
         if name not in wrong:

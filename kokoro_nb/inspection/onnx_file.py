@@ -196,10 +196,9 @@ def _load_external(model: Any, path: Path) -> None:
     total = 0
     for tensor in _tensors(model.graph):
         if external_data_helper.uses_external_data(tensor):
-            try:
+            kinds = ValueError, OSError, onnx.checker.ValidationError
+            with refusing(f"{path}: the weights beside it cannot be read: {{}}", brief, kinds):
                 external_data_helper.load_external_data_for_tensor(tensor, str(path.parent))
-            except (ValueError, OSError, onnx.checker.ValidationError) as error:
-                raise InputError(f"{path}: the weights beside it cannot be read: {brief(error)}") from error
             total += len(tensor.raw_data)
             if total > HEAVIEST:
                 raise InputError(f"{path} has more than {HEAVIEST:,} bytes of weights.")
@@ -218,10 +217,10 @@ def _check(model: Any, path: Path) -> None:
     bare = [one.tensor_type for one in types if not one.tensor_type.HasField("shape")]
     for tensor in bare:
         tensor.shape.SetInParent()
+    kinds = onnx.checker.ValidationError, RuntimeError, ValueError, TypeError
     try:
-        onnx.checker.check_model(model)
-    except (onnx.checker.ValidationError, RuntimeError, ValueError, TypeError) as error:
-        raise InputError(f"{path} is no valid ONNX graph: {brief(error)}") from error
+        with refusing(f"{path} is no valid ONNX graph: {{}}", brief, kinds):
+            onnx.checker.check_model(model)
     finally:
         for tensor in bare:
             tensor.ClearField("shape")

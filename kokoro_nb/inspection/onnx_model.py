@@ -5,6 +5,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,16 +70,9 @@ def nodes_of(graph: Any) -> tuple[OnnxNode, ...]:
     return tuple(found)
 
 
-def copied(message: Any) -> Any:
-    """Return a copy of a model, a graph or a node of ONNX."""
-    copy = type(message)()
-    copy.CopyFrom(message)
-    return copy
-
-
 def put(held: Any, items: Iterable[Any]) -> None:
     """Put copies of some nodes, or of what else a graph holds, in the place of all of them."""
-    copies = [copied(one) for one in items]
+    copies = [deepcopy(one) for one in items]
     del held[:]
     held.extend(copies)
 
@@ -87,10 +81,8 @@ def typed_inputs(arrays: Mapping[str, Any]) -> list[Any]:
     """Return inputs of a graph, as ``onnx.ValueInfoProto``, of the types of these arrays and of any shape."""
     from onnx import helper
 
-    return [
-        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(one.dtype), None)
-        for name, one in arrays.items()
-    ]
+    types = {name: helper.np_dtype_to_tensor_dtype(one.dtype) for name, one in arrays.items()}
+    return [helper.make_tensor_value_info(*one, None) for one in types.items()]
 
 
 def draws_inside(node: Any) -> bool:
@@ -182,8 +174,6 @@ def run_once(model: Any, inputs: Arrays, values: Iterable[str] | None = None, th
 PLAIN, AGAIN = "plain", "again"
 WAYS: dict[str, dict[str, Any]] = {"with graph optimisation": {"optimised": True}, "on two threads": {"threads": 2}}
 """How a model is run besides: see `session_of`."""
-OtherRuns = Mapping[str, Any]
-"""The outputs of a second call, `AGAIN`, and of each of `WAYS`, or the sentence with which the runtime stops."""
 
 
 def run_ways(model: Any, inputs: Arrays) -> Iterator[tuple[str, Any]]:
@@ -222,7 +212,7 @@ def tapped(model: Any, values: Iterable[str]) -> Any:
     """Return a copy of the model with `values` as its outputs, and nothing else."""
     import onnx
 
-    copy = copied(model)
+    copy = deepcopy(model)
     known = {output.name: output for output in model.graph.output}
     put(copy.graph.output, [known.get(name, onnx.ValueInfoProto(name=name)) for name in values])
     return copy
@@ -241,7 +231,7 @@ def pinned(model: Any, values: Arrays) -> Any:
     """Return a copy in which the nodes that make `values` are gone and the values are constants."""
     import onnx
 
-    copy = copied(model)
+    copy = deepcopy(model)
     put(copy.graph.node, [node for node in model.graph.node if not set(node.output) & set(values)])
     copy.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in values.items())
     return copy

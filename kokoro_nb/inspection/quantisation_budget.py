@@ -152,7 +152,7 @@ class IntegerLayers:
     def written_out(self, node: OnnxNode) -> quantised.WrittenOut | None:
         """Return a node as the float operator that it stands for; None if it is no layer on integers."""
         call = OnnxCall(node.proto, self.opsets)
-        if quantised.ON_INTEGERS.get((call.domain, node.proto.op_type), "-")[0] not in PRODUCTS:
+        if quantised.ON_INTEGERS.get(call.operator, "-")[0] not in PRODUCTS:
             return None
         return quantised.written_out(call, self.constants, node.proto.name, self._scaled(node))
 
@@ -244,9 +244,9 @@ class BudgetWatch:
             self._quantised(call, node, [*inputs, *found.values(), None][:3], values[given])
         elif kind in MOVERS and first in self.rounded:
             self.rounded[given] = computed(call, [self.rounded[first], *inputs[1:]])[0]
-        elif (call.domain, kind) in quantised.BEFORE_ROUNDING:
+        elif call.operator in quantised.BEFORE_ROUNDING:
             # no product: three inputs of each factor, then its own scale
-            before = quantised.BEFORE_ROUNDING[call.domain, kind](call, *map(widened, inputs))
+            before = quantised.BEFORE_ROUNDING[call.operator](call, *map(widened, inputs))
             self.rounded[given] = (values[given] - before) * np.asarray(inputs[len(inputs) // 3 * 3]).reshape(())
         elif kind == "Add" and (result := next((name for name in names if name in self.results), "")):
             other = names[1 - names.index(result)]

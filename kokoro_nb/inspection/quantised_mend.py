@@ -14,6 +14,7 @@ their scale. A layer on integers (QLinearConv and its like) becomes the float op
 """
 
 from collections.abc import Collection, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,7 @@ from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.file_run import FileRun
 from kokoro_nb.inspection.mended_file import Measured, MendedFile, lowest_level, mended_file
 from kokoro_nb.inspection.onnx_file import OnnxFile
-from kokoro_nb.inspection.onnx_model import OnnxNode, copied, nodes_of, put, run_once
+from kokoro_nb.inspection.onnx_model import OnnxNode, nodes_of, put, run_once
 from kokoro_nb.inspection.quantisation_budget import ROUNDERS, IntegerLayers, QuantisationBudget
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, computed, widened
 from kokoro_nb.inspection.value_types import Tell
@@ -125,7 +126,7 @@ def unrounded(file: OnnxFile, budget: QuantisationBudget, keys: Collection[str])
     from onnx import numpy_helper
 
     nodes = nodes_of(file.model.graph)
-    model, layers = copied(file.model), IntegerLayers(file, nodes)
+    model, layers = deepcopy(file.model), IntegerLayers(file, nodes)
     graph = model.graph
     owners = {value.name: value.after for value in budget.values if value.after}
     written: dict[int, list[Any]] = {}

@@ -41,7 +41,7 @@ def test_a_healthy_file_passes_every_node_is_judged_and_the_page_says_so_first(s
 
 
 def test_a_definition_on_which_the_reference_does_not_agree_is_no_proof(save, node, monkeypatch):
-    monkeypatch.setitem(MEANINGS, ("", "Split"), lambda call, x, *_: (x[:2], x[2:] * 1.001))
+    monkeypatch.setitem(MEANINGS, "Split", lambda call, x, *_: (x[:2], x[2:] * 1.001))
     first = nb.inspect(save([node("Split", ["x"], ["a", "b"], name="/s", num_outputs=2)], {"x": [4]}, ["a", "b"])).first
     assert (first.operator, first.blame) == ("Split", "unknown")
 

@@ -85,13 +85,9 @@ class MilFile(CapturedProgram):
     @cached_property
     def _places(self) -> dict[str, tuple[Any, int]]:
         """The operation that gives each result, and which of its results it is."""
-        return {
-            variable.name: (operation, place)
-            for operation in self.saved.program.functions[self._function].operations
-            if operation.op_type != "const"
-            for place, variable in enumerate(operation.outputs)
-            if declared_dtype(variable) is not None
-        }
+        operations = (one for one in self.saved.program.functions[self._function].operations if one.op_type != "const")
+        made = ((variable, one, place) for one in operations for place, variable in enumerate(one.outputs))
+        return {variable.name: (one, place) for variable, one, place in made if declared_dtype(variable) is not None}
 
     @cached_property
     def facts(self) -> ProgramFacts:
@@ -176,11 +172,8 @@ class MilFile(CapturedProgram):
             operation, _ = self._places[one.name]
             reads = tuple(name.removeprefix(INPUT) for name in one.inputs if not name.startswith(CONSTANT))
             whole = one.op.startswith("constexpr")  # integers and their scales, and nothing else
-            held = {
-                key: (each.name, np.asarray(each.val))
-                for key, each in operation.inputs.items()
-                if getattr(each, "val", None) is not None
-            }
+            known = {key: each for key, each in operation.inputs.items() if getattr(each, "val", None) is not None}
+            held = {key: (each.name, np.asarray(each.val)) for key, each in known.items()}
             constants = tuple(each for each in held.values() if whole or each[1].dtype.kind == "f")
             texts = {key: array.tolist() for key, (_, array) in held.items() if array.dtype.kind in "ibU"}
             nodes.append(ComparedNode(index, one.name, one.op, reads, (one.name,), constants, texts))

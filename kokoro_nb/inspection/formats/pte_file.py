@@ -95,10 +95,8 @@ class PteFile(PteInstructions, CapturedProgram):
             specs.append(TensorSpec(f"input_{k}", tuple(tensor.sizes), self.dtype(value)))
         delegates = [step for step in self.steps if step.is_delegate]
         known = sum(step.operator is not None for step in delegates)
-        note = (
-            f"{len(delegates)} of {len(self.steps)} instructions are delegates, whose inside no tracer "
-            f"shows: {known} of them are judged by their results, against the graph that the file holds."
-        )
+        note = f"{len(delegates)} of {len(self.steps)} instructions are delegates, whose inside no tracer shows: "
+        note += f"{known} of them are judged by their results, against the graph that the file holds."
         outputs = {f"output_{k}": self.last(value) for k, value in enumerate(self.plan.outputs)}
         keys = {name: f"{self.plan.name}_0_{step.number}" for name, (step, _) in self.by_name.items()}
         hidden = {name: step.reason for name, (step, _) in self.by_name.items() if step.reason}
@@ -260,14 +258,13 @@ class PteFile(PteInstructions, CapturedProgram):
         for one in delegate.inputs:
             held[one.number] = self.stored(step.arguments[f"input_{one.external}"])
         for index, node in enumerate(delegate.nodes, start):
-            values, given = [delegate.values[one] for one in node.reads if one != NONE], delegate.values[node.output]
-            arrays = [(f"value {one.number}", held[one.number]) for one in values]
-            constants = [None if array is None else (name, array) for name, array in arrays]
-            constants += [each for one in (*values, given) for each in _scale(one)]
+            read = [one for one in node.reads if one != NONE]
+            constants = [None if held[one] is None else (f"value {one}", held[one]) for one in read]
+            constants += [each for one in (*read, node.output) for each in _scale(delegate.values[one])]
             attributes = {name: one for name, one in vars(node.fields).items() if not name.endswith("_id")}
-            reads = tuple(names[one.number] for one in values if held[one.number] is None)
+            reads = tuple(names[one] for one in read if held[one] is None)
             about = f"{caller}/{node.index}", node.kind, reads, (names[node.output],), tuple(constants), attributes
-            yield ComparedNode(index, *about, rounds=given.scale is not None)
+            yield ComparedNode(index, *about, rounds=delegate.values[node.output].scale is not None)
 
 
 def _names(step: Step, delegate: XnnDelegate) -> dict[int, str]:

@@ -70,10 +70,6 @@ def _pooled(function: Callable[..., Any], table: SimpleNamespace, given: Given, 
     return function(given[0].movedim(-1, 1), size, steps, _padding(table), **options).movedim(1, -1)
 
 
-def _plain(function: Callable[..., Any]) -> Compute:
-    return lambda _, given: function(*given)
-
-
 CONCATENATIONS = tuple(f"XNNConcatenate{count}" for count in (2, 3, 4, 5))
 _STATIC = ("XNNStaticReshape", "XNNStaticTranspose", "XNNStaticSlice", "XNNStaticConstantPad")
 MOVING = frozenset((*_STATIC, *CONCATENATIONS, "XNNCopy"))
@@ -105,7 +101,7 @@ KINDS: dict[str, Compute] = {
     "XNNELU": lambda table, given: F.elu(given[0], table.alpha),
     "XNNPReLU": lambda table, given: torch.where(given[0] > 0, given[0], given[0] * given[1]),
     "XNNSoftmax": lambda table, given: F.softmax(given[0], dim=-1),
-    **{f"XNN{kind}": _plain(one) for kind, one in _PLAIN.items()},
+    **{f"XNN{kind}": partial(lambda function, _, given: function(*given), one) for kind, one in _PLAIN.items()},
 }
 """Nodes by their names in ``XNodeUnion``; each gets its own table and what it reads."""
 
@@ -232,10 +228,8 @@ class XnnDelegate:
 
             values = {one.number: one for one in (_value(each.xvalueUnion, held) for each in graph.xvalues)}
             nodes = tuple(node for index, each in enumerate(graph.xnodes) for node in _nodes(index, each, values))
-            inputs, outputs = (
-                sorted((values[one] for one in ids.tolist()), key=lambda one: one.external)
-                for ids in (graph.inputIds, graph.outputIds)
-            )
+            ends = ([values[one] for one in ids.tolist()] for ids in (graph.inputIds, graph.outputIds))
+            inputs, outputs = (sorted(several, key=lambda one: one.external) for several in ends)
             known = {NONE, *(one.number for one in values.values() if one.data is not None or one in inputs)}
             for node in nodes:
                 if not known.issuperset(node.reads):

@@ -12,10 +12,10 @@ from kokoro_nb.inspection.value_types import Array, Several, Value, Values
 
 SEEN_IN = {"onnx": ("1.17", "1.23")}  # the reference's rounding to small types, which is not documented
 
-MICROSOFT = "com.microsoft"
 LONGEST = 100_000  # passes of a loop after which it is taken for endless
 Meaning = Callable[..., Any]
-MEANINGS: dict[tuple[str, str], Meaning] = {}
+MEANINGS: dict[str, Meaning] = {}
+"""By the name of the operator: see `OnnxCall.operator`."""
 
 
 def _decoded(attributes: Iterable[Any]) -> dict[str, Any]:
@@ -81,12 +81,11 @@ class OnnxCall:
         return self.attributes.get(name, default)
 
 
-def meaning(*operators: str, domain: str = "") -> Callable[[Meaning], Meaning]:
+def meaning(*operators: str) -> Callable[[Meaning], Meaning]:
     """Register a function ``f(call, *inputs) -> output or tuple of outputs`` as the meaning of these operators."""
 
     def register(function: Meaning) -> Meaning:
-        for operator in operators:
-            MEANINGS[domain, operator] = function
+        MEANINGS.update(dict.fromkeys(operators, function))
         return function
 
     return register
@@ -141,7 +140,7 @@ def computed(call: OnnxCall, inputs: Several, dtype: Any = np.float64) -> list[V
         If the operator is not known, or refuses its inputs.
     """
     wide = list(inputs) if call.node.op_type == "BitCast" else [widened(value, dtype) for value in inputs]
-    defined = MEANINGS.get((call.domain, call.node.op_type))
+    defined = MEANINGS.get(call.operator)
     try:
         with np.errstate(all="ignore"):
             results = defined(call, *wide) if defined else tuple(by_reference(call, wide))

@@ -12,7 +12,7 @@ from scipy import special
 
 from kokoro_nb.backends.mil.operators.convolution import convolved as convolution
 from kokoro_nb.backends.mil.operators.registry import OperatorSite
-from kokoro_nb.inspection.semantics.onnx_call import MEANINGS, MICROSOFT, OnnxCall, by_reference, meaning, stored_as
+from kokoro_nb.inspection.semantics.onnx_call import MEANINGS, OnnxCall, by_reference, meaning, stored_as
 from kokoro_nb.inspection.semantics.quantised import dynamic_quantize, linear
 from kokoro_nb.inspection.value_types import Array, Input, Value
 
@@ -185,21 +185,19 @@ def _normed(x: Array, axes: tuple[int, ...], epsilon: float) -> tuple[Array, Arr
     return (x - mean) * inverse, mean, inverse
 
 
-@meaning("LayerNormalization")
-@meaning("LayerNormalization", domain=MICROSOFT)
+@meaning("LayerNormalization", "com.microsoft.LayerNormalization")
 def _layer_norm(call: OnnxCall, x: Array, scale: Array, bias: Input = None) -> tuple[Array, ...]:
     y, *rest = _normed(x, tuple(range(call.get("axis", -1) % x.ndim, x.ndim)), call.get("epsilon", 1e-5))
     return (y * scale + (0 if bias is None else bias), *rest)[: len(call.node.output)]
 
 
-@meaning("RMSNormalization")
-@meaning("SimplifiedLayerNormalization")
+@meaning("RMSNormalization", "SimplifiedLayerNormalization")
 def _rms_norm(call: OnnxCall, x: Array, scale: Array) -> Array:
     axes = tuple(range(call.get("axis", -1) % x.ndim, x.ndim))
     return x / np.sqrt(np.square(x).mean(axis=axes, keepdims=True) + call.get("epsilon", 1e-5)) * scale
 
 
-@meaning("SkipLayerNormalization", domain=MICROSOFT)
+@meaning("com.microsoft.SkipLayerNormalization")
 def _skip_layer_norm(
     call: OnnxCall, x: Array, skip: Array, gamma: Array, beta: Input = None, bias: Input = None
 ) -> tuple[Input, ...]:
@@ -286,8 +284,7 @@ def _by_tanh(x: Array) -> Array:
     return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
 
 
-@meaning("Gelu")
-@meaning("Gelu", domain=MICROSOFT)
+@meaning("Gelu", "com.microsoft.Gelu")
 def gelu(call: OnnxCall, x: Array) -> Array:
     """Return x Φ(x), or its approximation by tanh."""
     return _by_tanh(x) if call.get("approximate", "none") == "tanh" else x * special.ndtr(x)
@@ -323,18 +320,18 @@ def _window(call: OnnxCall, size: Array, terms: tuple[float, ...]) -> Array:
 
 
 MEANINGS |= {
-    ("", "Erf"): lambda call, x: special.erf(x),
-    ("", "HardSwish"): lambda call, x: x * np.clip(x / 6 + 0.5, 0, 1),
-    ("", "HannWindow"): partial(_window, terms=(0.5, -0.5)),
-    ("", "HammingWindow"): partial(_window, terms=(25 / 46, -21 / 46)),
-    ("", "BlackmanWindow"): partial(_window, terms=(0.42, -0.5, 0.08)),
-    (MICROSOFT, "FastGelu"): lambda call, x, bias=None: _by_tanh(x if bias is None else x + bias),
-    (MICROSOFT, "BiasGelu"): lambda call, x, bias: (x + bias) * special.ndtr(x + bias),
-    (MICROSOFT, "QuickGelu"): lambda call, x: x * special.expit(call.get("alpha", 1.702) * x),
+    "Erf": lambda call, x: special.erf(x),
+    "HardSwish": lambda call, x: x * np.clip(x / 6 + 0.5, 0, 1),
+    "HannWindow": partial(_window, terms=(0.5, -0.5)),
+    "HammingWindow": partial(_window, terms=(25 / 46, -21 / 46)),
+    "BlackmanWindow": partial(_window, terms=(0.42, -0.5, 0.08)),
+    "com.microsoft.FastGelu": lambda call, x, bias=None: _by_tanh(x if bias is None else x + bias),
+    "com.microsoft.BiasGelu": lambda call, x, bias: (x + bias) * special.ndtr(x + bias),
+    "com.microsoft.QuickGelu": lambda call, x: x * special.expit(call.get("alpha", 1.702) * x),
 }
 
 
-@meaning("DynamicQuantizeLSTM", domain=MICROSOFT)
+@meaning("com.microsoft.DynamicQuantizeLSTM")
 def _dynamic_lstm(call: OnnxCall, x: Array, w: Array, r: Array, *more: Any) -> tuple[Array, ...]:
     """Run an LSTM whose weights are (directions, width, 4 hidden) integers.
 
@@ -355,7 +352,7 @@ def _global_average(call: OnnxCall, x: Array) -> Array:
     return x.mean(tuple(range(1, x.ndim - 1) if call.get("channels_last", 0) else range(2, x.ndim)), keepdims=True)
 
 
-@meaning("FusedMatMul", domain=MICROSOFT)
+@meaning("com.microsoft.FusedMatMul")
 def _fused_matmul(call: OnnxCall, a: Array, b: Array) -> Array:
     if call.get("transBatchA", 0) or call.get("transBatchB", 0):
         raise ValueError("batches are transposed")
@@ -363,7 +360,7 @@ def _fused_matmul(call: OnnxCall, a: Array, b: Array) -> Array:
     return call.get("alpha", 1.0) * np.matmul(a, b)
 
 
-@meaning("FusedConv", domain=MICROSOFT)
+@meaning("com.microsoft.FusedConv")
 def _fused_conv(call: OnnxCall, x: Array, w: Array, b: Input = None, z: Input = None) -> Array:
     y = convolved(call, x, w, b)
     y = y if z is None else y + z

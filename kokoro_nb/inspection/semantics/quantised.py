@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kokoro_nb.inspection.semantics.onnx_call import MICROSOFT, OnnxCall, call_on, computed, meaning, stored_as
+from kokoro_nb.inspection.semantics.onnx_call import MEANINGS, OnnxCall, call_on, computed, meaning, stored_as
 from kokoro_nb.inspection.value_types import Array, Arrays, Input, Value
 
 RANGES = {f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (2, 4, 8, 16, 32)} | {
@@ -54,8 +54,7 @@ def quantised_before_rounding(
     return np.clip(y, *RANGES[_target(call)])
 
 
-@meaning("QuantizeLinear")
-@meaning("QuantizeLinear", domain=MICROSOFT)
+@meaning("QuantizeLinear", "com.microsoft.QuantizeLinear")
 def _quantize(call: OnnxCall, x: Array, scale: Array, zero: Input = None) -> Array:
     name = _target(call)
     if name.startswith(("float", "bfloat")):
@@ -65,8 +64,7 @@ def _quantize(call: OnnxCall, x: Array, scale: Array, zero: Input = None) -> Arr
     return quantised_before_rounding(call, x, scale, zero, np.rint).astype(stored)
 
 
-@meaning("DequantizeLinear")
-@meaning("DequantizeLinear", domain=MICROSOFT)
+@meaning("DequantizeLinear", "com.microsoft.DequantizeLinear")
 def _dequantize(call: OnnxCall, x: Array, scale: Array, zero: Input = None) -> Array:
     return linear(x, scale, zero, call.get("axis", 1), call.get("block_size", 0))
 
@@ -93,19 +91,19 @@ NONE = (-1, -1, -1)
 # its scale and its zero point; of what is added, an integer in the unit of both scales or, after a MatMul, a float; of
 # the scale and zero point of the integers that it gives. What it does not read is -1.
 ON_INTEGERS = {
-    ("", "QLinearConv"): ("Conv", (0, 1, 2), (3, 4, 5), 8, (6, 7)),
-    ("", "QLinearMatMul"): ("MatMul", (0, 1, 2), (3, 4, 5), -1, (6, 7)),
-    ("", "ConvInteger"): ("Conv", (0, -1, 2), (1, -1, 3), -1, NOT),
-    ("", "MatMulInteger"): ("MatMul", (0, -1, 2), (1, -1, 3), -1, NOT),
-    (MICROSOFT, "QGemm"): ("Gemm", (0, 1, 2), (3, 4, 5), 6, (7, 8)),
-    (MICROSOFT, "MatMulIntegerToFloat"): ("MatMul", (0, 2, 4), (1, 3, 5), 6, NOT),
-    (MICROSOFT, "DynamicQuantizeMatMul"): ("MatMul", (0, -1, -1), (1, 2, 3), 4, NOT),
-    (MICROSOFT, "MatMulNBits"): ("MatMul", (0, -1, -1), (1, 2, 3), 5, NOT),
-    (MICROSOFT, "QLinearAdd"): ("Add", (0, 1, 2), (3, 4, 5), -1, (6, 7)),
-    (MICROSOFT, "QLinearMul"): ("Mul", (0, 1, 2), (3, 4, 5), -1, (6, 7)),
-    (MICROSOFT, "QLinearSigmoid"): ("Sigmoid", (0, 1, 2), NONE, -1, (3, 4)),
-    (MICROSOFT, "QLinearLeakyRelu"): ("LeakyRelu", (0, 1, 2), NONE, -1, (3, 4)),
-    (MICROSOFT, "QLinearGlobalAveragePool"): ("GlobalAveragePool", (0, 1, 2), NONE, -1, (3, 4)),
+    "QLinearConv": ("Conv", (0, 1, 2), (3, 4, 5), 8, (6, 7)),
+    "QLinearMatMul": ("MatMul", (0, 1, 2), (3, 4, 5), -1, (6, 7)),
+    "ConvInteger": ("Conv", (0, -1, 2), (1, -1, 3), -1, NOT),
+    "MatMulInteger": ("MatMul", (0, -1, 2), (1, -1, 3), -1, NOT),
+    "com.microsoft.QGemm": ("Gemm", (0, 1, 2), (3, 4, 5), 6, (7, 8)),
+    "com.microsoft.MatMulIntegerToFloat": ("MatMul", (0, 2, 4), (1, 3, 5), 6, NOT),
+    "com.microsoft.DynamicQuantizeMatMul": ("MatMul", (0, -1, -1), (1, 2, 3), 4, NOT),
+    "com.microsoft.MatMulNBits": ("MatMul", (0, -1, -1), (1, 2, 3), 5, NOT),
+    "com.microsoft.QLinearAdd": ("Add", (0, 1, 2), (3, 4, 5), -1, (6, 7)),
+    "com.microsoft.QLinearMul": ("Mul", (0, 1, 2), (3, 4, 5), -1, (6, 7)),
+    "com.microsoft.QLinearSigmoid": ("Sigmoid", (0, 1, 2), NONE, -1, (3, 4)),
+    "com.microsoft.QLinearLeakyRelu": ("LeakyRelu", (0, 1, 2), NONE, -1, (3, 4)),
+    "com.microsoft.QLinearGlobalAveragePool": ("GlobalAveragePool", (0, 1, 2), NONE, -1, (3, 4)),
 }
 LONGEST = 9  # inputs of one of them
 
@@ -156,7 +154,7 @@ def written_out(call: OnnxCall, known: Arrays, name: str = "", sums: tuple[str, 
     """
     from onnx import helper
 
-    kind, left, right, place, given = ON_INTEGERS[call.domain, call.node.op_type]
+    kind, left, right, place, given = ON_INTEGERS[call.operator]
     inputs, stem = [*call.node.input, *[""] * LONGEST], f"{call.node.output[0]}_unrounded"
     x, w, y = ([inputs[k] for k in places] for places in (left, right, given))
     result, bias, form = call.node.output[0], inputs[place], "dynamic" if given == NOT else "QOperator"
@@ -247,10 +245,9 @@ def _on_integers(call: OnnxCall, *inputs: Input, before: bool = False) -> Any:
     return np.rint(values[written.product]).astype(np.int64).astype(np.int32)  # as an accumulator of 32 bits holds it
 
 
-for _domain, _operator in ON_INTEGERS:
-    meaning(_operator, domain=_domain)(_on_integers)
-BEFORE_ROUNDING: dict[tuple[str, str], Any] = {
-    **dict.fromkeys((("", "QuantizeLinear"), (MICROSOFT, "QuantizeLinear")), quantised_before_rounding),
+MEANINGS |= dict.fromkeys(ON_INTEGERS, _on_integers)
+BEFORE_ROUNDING: dict[str, Any] = {
+    **dict.fromkeys(("QuantizeLinear", "com.microsoft.QuantizeLinear"), quantised_before_rounding),
     **{key: partial(_on_integers, before=True) for key, (*_, given) in ON_INTEGERS.items() if given != NOT},
 }
 """What the operators that round to an integer round: two values an integer apart may both be right beside a tie."""
