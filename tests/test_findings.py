@@ -1,10 +1,8 @@
 import json
 from dataclasses import asdict
 
-import pytest
-
-from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Finding, read_findings, write_findings
+from tests.refusals import refused
 
 PASSED = Finding("parity", "pass", "It agrees.", "seeded", "onnxruntime", 1e-6, 1e-4, "of peak", evidence=("a.png",))
 FAILED = Finding("finite", "fail", "It is finite.", "seeded", value=float("nan"), limit=1.0, reason="measured NaN")
@@ -28,8 +26,7 @@ def test_a_finding_that_would_mislead_is_refused():
         ({"value": float("nan")}, "NaN is no pass"),
         ({"relation": "about"}, "no relation"),
     ):
-        with pytest.raises(InputError, match=match):
-            Finding(**row | change)
+        refused(match, Finding, **row | change)
 
 
 def test_a_diagnosis_is_kept_and_a_file_without_any_is_still_read(tmp_path):

@@ -24,39 +24,27 @@ NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 SMALL = {
     "weights": "narrow",
     "frames": 8,
-    "backends": ["onnxruntime"],
-    "trace_backends": ["onnxruntime"],
-    "part_backends": ["onnxruntime"],
-    "fault_backends": ["eager"],
     "defects": ["coremltools_remainder", "onnx_atan2_nan", "tvm_argmax_nan", "xnnpack_tanh_gelu"],
-    "main_backends": ["onnxruntime"],
     "staged_clients": [],
     "delegates": ["executorch-xnnpack"],
     "text": "A short one.",
-    "fault_count": 1,
-    "fault_phrases": 1,
     "padded_buckets": [16],
     "audit_bucket": 32,
     "runtime_bucket": 12,
     "tokens_buckets": [32],
-    "padding_backends": ["eager"],
     "voices": ["seeded:1", "seeded:2"],
-    "text_count": 1,
     "bucket_seconds": [6.0],
     "long_count": 6,
-    "bench_backends": ["onnxruntime"],
     "bench_rounds": 3,
     "bench_tokens": 32,
     "seed": 3,
+    **{f"{use}_backends": ["eager"] for use in ("fault", "padding")},
+    **{f"{use}backends": ["onnxruntime"] for use in ("", "trace_", "part_", "main_", "bench_")},
+    **dict.fromkeys(("fault_count", "fault_phrases", "text_count"), 1),
 }
 
-LONG = (
-    "00_diagnose",
-    "07_coreml_complete",
-    "10_upstream_defects",
-    "11_delegation",
-    "21_inspect_file",
-)  # minutes each, however small
+# minutes each, however small
+LONG = ("00_diagnose", "07_coreml_complete", "10_upstream_defects", "11_delegation", "21_inspect_file")
 SPECTRAL = ("04_waveform_spectrum",)  # its limits are those of speech; a decoder of fewer layers is further from that
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from kokoro_nb.errors import InputError
 from kokoro_nb.storage import atomic, read_json, require_own, write_json, write_text
+from tests.refusals import refused
 
 
 def test_what_is_interrupted_leaves_the_old_file_and_nothing_else(tmp_path):
@@ -30,8 +31,7 @@ def test_what_is_replaced_whole_is_ours_or_empty(tmp_path):
     for strange in (tmp_path, tmp_path / "thesis.txt"):
         with pytest.raises(InputError, match="something else than a run and would be replaced; choose another --out"):
             require_own(strange, "run.json", "a run", "--out")
-    with pytest.raises(InputError, match="choose a folder that can be written"):
-        write_text(tmp_path / "thesis.txt" / "a.txt", "text")
+    refused("choose a folder that can be written", write_text, tmp_path / "thesis.txt" / "a.txt", "text")
 
 
 def test_json_keeps_what_is_not_finite(tmp_path):
@@ -46,5 +46,4 @@ def test_json_that_cannot_be_read(tmp_path, content, match):
     path = tmp_path / "a.json"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(InputError, match=match):
-        read_json(path, "thing")
+    refused(match, read_json, path, "thing")

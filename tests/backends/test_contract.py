@@ -102,16 +102,15 @@ one_of_each_code = pytest.mark.parametrize("backend", _named(CODES), indirect=Tr
 @pytest.fixture(scope="module")
 def exported():
     """Each small module through `torch.export`, once for all backends."""
-    kept = {}
 
+    @cache
     def get(case):
-        if case not in kept:
-            inputs = CASES[case].inputs
-            # torch.export merges inputs that are one object: `y` would then be read wherever `x` is
-            inputs = dict.fromkeys(inputs, inputs["x"]) if case == "waves" else inputs
-            kept[case] = export_program(CASES[case].module, inputs)
-        assert isinstance(kept[case], Exported), str(kept[case])
-        return kept[case]
+        inputs = CASES[case].inputs
+        # torch.export merges inputs that are one object: `y` would then be read wherever `x` is
+        inputs = dict.fromkeys(inputs, inputs["x"]) if case == "waves" else inputs
+        made = export_program(CASES[case].module, inputs)
+        assert isinstance(made, Exported), str(made)
+        return made
 
     return get
 

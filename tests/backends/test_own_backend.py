@@ -39,8 +39,7 @@ class Pt2(FileBackend):
 
     def opened(self, artifact, path):
         program = torch.export.load(path)
-        by_name = bool(program.example_inputs[1])
-        return Pt2Program(artifact, program.module(), by_name)
+        return Pt2Program(artifact, program.module(), bool(program.example_inputs[1]))
 
 
 def test_a_backend_of_ones_own_exports_loads_runs_and_finds_its_artefact_again(tmp_path):

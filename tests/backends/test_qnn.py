@@ -26,8 +26,8 @@ from kokoro_nb.backends.qnn.assignment import (
     legacy_onnx,
 )
 from kokoro_nb.backends.qnn.process import RECORD, QnnError, compile_checked
-from kokoro_nb.errors import InputError
 from tests.backends.small import Layers, Of, here, taking
+from tests.refusals import refused
 
 QNN = Qnn("onnxruntime-qnn")
 NPU, CPU = "QNNExecutionProvider", "CPUExecutionProvider"
@@ -110,9 +110,9 @@ def test_each_node_of_the_file_has_one_place_and_none_is_lost():
 def test_a_refusal_is_what_was_logged_as_an_error_where_nothing_was_taken():
     graph = _graph(_node("a"))
     error = "\x1b[1;31m2026-11-21 13:14:22.7 [E:onnxruntime:, a.cc:1 GetCapability] Cannot be\nfused together.\x1b[m\n"
-    refused = assigned(graph, [(CPU, "a", "", "Mul")], _verdict("a", "Mul", True) + error, {"a"})
-    assert refused.refusal == "Cannot be\nfused together."
-    assert (refused.as_dict()["on NPU"], refused.as_dict()["accepted one by one"]) == (0, 1)
+    declined = assigned(graph, [(CPU, "a", "", "Mul")], _verdict("a", "Mul", True) + error, {"a"})
+    assert declined.refusal == "Cannot be\nfused together."
+    assert (declined.as_dict()["on NPU"], declined.as_dict()["accepted one by one"]) == (0, 1)
     assert assigned(graph, [(NPU, "a", "", "Mul")], error, {"a"}).refusal == ""
 
 
@@ -254,8 +254,7 @@ def test_a_module_is_traced_to_a_file_that_computes_the_same(tmp_path):
 
     inputs = {"y": X["x"] * 2 + 1, "x": X["x"]}  # the order of the forward counts, not this one
     path = legacy_onnx(BRANCHING, inputs, tmp_path / "m.onnx")
-    graph = onnx.load(path).graph
-    assert [value.name for value in graph.input] == ["x", "y"]
+    assert [value.name for value in onnx.load(path).graph.input] == ["x", "y"]
     (result,) = ReferenceEvaluator(str(path)).run(None, {name: tensor.numpy() for name, tensor in inputs.items()})
     np.testing.assert_array_equal(result, (inputs["x"] + inputs["y"]).numpy())
 
@@ -282,5 +281,4 @@ def test_what_the_tracer_cannot_write_is_a_failure_with_the_exact_error(tmp_path
     [({}, "m.onnx", "Input 'x' is missing"), ({**X, "y": X["x"]}, "no/m.onnx", "There is no folder")],
 )
 def test_bad_input_is_refused(inputs, where, sentence, tmp_path):
-    with pytest.raises(InputError, match=sentence):
-        legacy_onnx(BRANCHING, inputs, tmp_path / where)
+    refused(sentence, legacy_onnx, BRANCHING, inputs, tmp_path / where)

@@ -6,7 +6,7 @@ import pytest
 
 from kokoro_nb.backends.qnn import process
 from kokoro_nb.backends.qnn.process import RECORD, QnnError, Worker, chip_options, require_taken
-from kokoro_nb.errors import InputError
+from tests.refusals import refused
 
 PREFIX = "2026-11-21 13:14:22.7 [V:onnxruntime:, a.cc:1 QnnEp] User specified "
 RECORDED = {RECORD: "v2:6:2.51.0:5.51.0:75:57:8:0"}
@@ -19,8 +19,7 @@ def test_a_chip_has_one_npu(soc, arch):
 
 
 def test_a_chip_that_the_provider_would_pass_over_in_silence_is_refused():
-    with pytest.raises(InputError, match=r"no chip with soc_model '9999'; the known ones are .*57 .SM8650."):
-        chip_options("9999")
+    refused(r"no chip with soc_model '9999'; the known ones are .*57 .SM8650.", chip_options, "9999")
 
 
 def test_options_that_were_taken_pass():

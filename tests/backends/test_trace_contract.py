@@ -1,5 +1,7 @@
 """One suite over every backend in the registry: what a trace must be, whatever runs the program."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 import torch
@@ -97,14 +99,7 @@ def traceable(request):
 @pytest.fixture(scope="module")
 def traced(loaded):
     """Trace everything on a backend, once."""
-    kept = {}
-
-    def get(backend):
-        if backend.name not in kept:
-            kept[backend.name] = loaded(backend).trace(_inputs(), keep="full")
-        return kept[backend.name]
-
-    return get
+    return cache(lambda backend: loaded(backend).trace(_inputs(), keep="full"))
 
 
 def _names(trace):

@@ -10,7 +10,7 @@ import pytest
 from kokoro_nb.benchmarks import SUITES, interleaved, suite, timed_programs
 from kokoro_nb.benchmarks.profiles import profile, summed
 from kokoro_nb.benchmarks.suite import BenchmarkOptions, run
-from kokoro_nb.errors import InputError
+from tests.refusals import refused
 
 LENGTH = 0.2
 
@@ -75,10 +75,8 @@ def test_the_whole_model_is_inspected_on_so_many_tokens(shallow):
 
 
 def test_an_unknown_suite_and_no_length_are_one_sentence():
-    with pytest.raises(InputError, match="no suite 'speed' to measure; give some of decoders"):
-        run(["speed"], BenchmarkOptions("narrow"))
-    with pytest.raises(InputError, match="cannot be timed"):
-        run(["decoders"], BenchmarkOptions("narrow", [math.nan]))
+    refused("no suite 'speed' to measure; give some of decoders", run, ["speed"], BenchmarkOptions("narrow"))
+    refused("cannot be timed", run, ["decoders"], BenchmarkOptions("narrow", [math.nan]))
 
 
 @pytest.mark.slow

@@ -16,31 +16,20 @@ from kokoro_nb.commands import diagnose_command
 from kokoro_nb.errors import InputError
 from kokoro_nb.reporting.differences import compare_records
 from kokoro_nb.traces.record import read_record
+from tests.commands import nets
 from tests.corpus.onnx_files import saved
-
-MODULE = """
-import torch
-
-class Gain(torch.nn.Module):
-    def forward(self, x):
-        return torch.exp(x * 2.0)
-
-def example():
-    return Gain(), {"x": torch.linspace(-1, 1, 12).reshape(3, 4)}
-"""
 
 
 @pytest.fixture
 def gain(tmp_path):
-    """Write a file that multiplies by 3 and takes the exponential, and a module that multiplies by 2."""
+    """Write a file that multiplies by 3 and takes the exponential; `nets.Gain` multiplies by 2."""
     nodes = [helper.make_node("Mul", ["x", "k"], ["m"], name="/gain"), helper.make_node("Exp", ["m"], ["y"])]
     saved(tmp_path / "gain.onnx", nodes, {"x": (1, [3, 4])}, {"y": (1, None)}, {"k": np.float32(3)})
-    (tmp_path / "voice.py").write_text(MODULE)
     return tmp_path
 
 
 def test_a_file_is_compared_with_a_module_and_the_node_is_named(gain, capsys):
-    assert main(["inspect", str(gain / "gain.onnx"), "--against", f"{gain / 'voice.py'}:example"]) == 1
+    assert main(["inspect", str(gain / "gain.onnx"), "--against", f"{nets.__file__}:gain"]) == 1
     text = capsys.readouterr().out
     assert "/gain (Mul)" in text
     assert "the constant 'k' is 3 in place of 2" in text
@@ -53,7 +42,7 @@ def test_a_healthy_file_exits_with_0_and_a_bad_one_with_a_sentence(gain, capsys)
     assert [(one["name"], one["shape"]) for one in found["inputs"] + found["outputs"]] == [("x", [3, 4]), ("y", [3, 4])]
     assert compare_records(gain / "gain.json", gain / "gain.json").same == 3
     assert "nothing wrong was found" in capsys.readouterr().out
-    assert main(["inspect", str(gain / "voice.py")]) == 2
+    assert main(["inspect", nets.__file__]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 

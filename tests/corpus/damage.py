@@ -47,9 +47,9 @@ def _main_part(path):
     return path / "Data" / "com.apple.CoreML" / "model.mlmodel" if path.is_dir() else path
 
 
-def _bytes(change):
+def _bytes(change, part_of=_main_part):
     def damage(path):
-        part = _main_part(path)
+        part = part_of(path)
         part.write_bytes(change(bytearray(part.read_bytes())))
         return path
 
@@ -224,18 +224,12 @@ def _weights(path):
     return _main_part(path).with_name("weights") / "weight.bin"
 
 
-def _weights_without_end(path):
-    data, place = bytearray(_weights(path).read_bytes()), 0
+def _without_end(data):
+    place = 0
     while (place := data.find(struct.pack("<L", 0xDEADBEEF), place)) >= 0:
         data[place + 8 : place + 16] = struct.pack("<Q", HUGE)
         place += 8
-    _weights(path).write_bytes(data)
-    return path
-
-
-def _weights_shorter(path):
-    _weights(path).write_bytes(_weights(path).read_bytes()[:500])
-    return path
+    return data
 
 
 def _weights_missing(path):
@@ -269,8 +263,8 @@ def _reads_itself(spec, function, operations):
 
 IN_PACKAGE = {
     "weights_missing": _weights_missing,
-    "weights_shorter": _weights_shorter,
-    "weights_without_end": _weights_without_end,
+    "weights_shorter": _bytes(lambda data: data[:500], _weights),
+    "weights_without_end": _bytes(_without_end, _weights),
     "unknown_operator": _package(lambda spec, function, operations: _set(operations[-1], type="frobnicate")),
     "unknown_version": _package(lambda spec, function, operations: _set(spec, specificationVersion=9999)),
     "input_without_end": _package(_input_without_end),

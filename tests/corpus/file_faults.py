@@ -17,17 +17,9 @@ _ROOM = tempfile.TemporaryDirectory()
 LOUDER = 2.4  # what a converter that cuts 24000 at 10000 makes of a pitch
 
 
-def _louder(module):
-    module.first.weight.mul_(LOUDER)
-
-
-def _one_channel(module):
-    module.first.weight[3].mul_(-1)
-
-
 IN_MODULE = {
-    "constant": ({}, _louder),
-    "one_channel": ({}, _one_channel),
+    "constant": ({}, lambda module: module.first.weight.mul_(LOUDER)),
+    "one_channel": ({}, lambda module: module.first.weight[3].mul_(-1)),
     "attribute": ({"slope": 0.3}, None),
     "epsilon": ({"eps": 0.5}, None),
     "axis": ({"dim": -2}, None),
@@ -146,8 +138,7 @@ def inspected_integers(name, folder):
         shutil.copytree(healthy, path) if healthy.is_dir() else shutil.copy(healthy, path)
         change(path)
     else:
-        module, given = _healthy()
-        forms.quantised_pte(module, given, path, **change)
+        forms.quantised_pte(*_healthy(), path, **change)
     return inspect(path, inputs, against=healthy)
 
 

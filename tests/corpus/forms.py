@@ -196,26 +196,17 @@ def quantised_mlpackage(module, inputs, path):
     return path
 
 
-FORMS = {
-    **{
-        one.__name__: (one, ".onnx")
-        for one in (
-            *(dynamo_onnx, legacy_onnx, float16_onnx, optimised_onnx),
-            *(int8_onnx, qdq_onnx, qoperator_onnx, four_bit_onnx),
-        )
-    },
-    "pt2": (pt2, ".pt2"),
-    **{one.__name__: (one, ".pte") for one in (portable_pte, xnnpack_pte, quantised_pte)},
-    **{one.__name__: (one, ".mlpackage") for one in (float32_mlpackage, float16_mlpackage, quantised_mlpackage)},
-}
-"""Name -> function that writes it, and what its files are called."""
+FLOATS = (dynamo_onnx, legacy_onnx, float16_onnx, optimised_onnx)
+INTEGERS = (int8_onnx, qdq_onnx, qoperator_onnx, four_bit_onnx)
+OTHERS = (pt2, portable_pte, xnnpack_pte, quantised_pte, float32_mlpackage, float16_mlpackage, quantised_mlpackage)
+FORMS = {one.__name__: one for one in (*FLOATS, *INTEGERS, *OTHERS)}
+"""Name -> function that writes it; the last word of the name is what its files are called."""
 
 
 def written(form, program, folder):
     """Write a program in a form, and return its path and the inputs by the names that the file knows them by."""
-    write, suffix = FORMS[form]
     module, inputs = program
-    path = write(module, inputs, folder / f"{form}{suffix}")
-    unnamed = suffix == ".pte"  # which knows its inputs by their place alone
+    path = FORMS[form](module, inputs, folder / f"{form}.{form.rpartition('_')[2]}")
+    unnamed = path.suffix == ".pte"  # which knows its inputs by their place alone
     given = {f"input_{k}" if unnamed else name: np.asarray(x) for k, (name, x) in enumerate(inputs.items())}
     return path, given

@@ -23,33 +23,27 @@ ONNX, TVM, XNNPACK, MIL = "onnxruntime", "tvm-unfused", "executorch-xnnpack", "c
 NORM, OTHER = ("norm:instance_norm",), "operator lowered as another"
 PADDED = "padding leaking through statistics"
 CODEC = ("first:conv1d", "block:conv1d", "last:conv1d", ":leaky_relu", ":add", ":tanh")
+PHASE = (":unsqueeze", ":div", ":mul", ":cumsum", ":mul#2")
+
+
+def _adaptive(mean, deviation, frames):
+    return lambda: programs.adaptive(lambda: mean + deviation * torch.randn(1, 32, frames))
+
+
+def _below_zero():
+    return programs.seeded(programs.SpectralPhase, lambda: {"signal": -1 - torch.rand(1, 200)})
+
+
 SICK = {
     "offset channels": Sick(programs.offset_channels, TVM, NORM, "one-pass variance"),
-    "repeated norm": Sick(
-        lambda: programs.adaptive(lambda: 1 + torch.randn(1, 32, 40)), StaleKernel(), NORM, "stale memory"
-    ),
+    "repeated norm": Sick(_adaptive(1.0, 1, 40), StaleKernel(), NORM, "stale memory"),
     "remainder": Sick(lambda: programs.harmonics("remainder", 2400), MIL, (":remainder",), OTHER),
     "gelu by tanh": Sick(programs.tanh_gelu, XNNPACK, (":gelu",), OTHER),
     "floor of a quotient": Sick(programs.frame_table, ONNX, (":div",), OTHER),
-    "phase below zero": Sick(
-        lambda: programs.seeded(programs.SpectralPhase, lambda: {"signal": -1 - torch.rand(1, 200)}),
-        ONNX,
-        (":atan2",),
-        "branch cut of atan2",
-    ),
+    "phase below zero": Sick(_below_zero, ONNX, (":atan2",), "branch cut of atan2"),
     "phase of silence": Sick(programs.phase_of_silence, ONNX, (":atan2",), "division by zero", forms.legacy_onnx),
-    "running phase": Sick(
-        programs.running_phase,
-        "coreml-reference",
-        (":unsqueeze", ":div", ":mul", ":cumsum", ":mul#2"),
-        "accumulated phase",
-    ),
-    "loud norm": Sick(
-        lambda: programs.adaptive(lambda: 200 * torch.randn(1, 32, 64)),
-        "coreml-reference-strict",
-        NORM,
-        "overflow of the dtype",
-    ),
+    "running phase": Sick(programs.running_phase, "coreml-reference", PHASE, "accumulated phase"),
+    "loud norm": Sick(_adaptive(0.0, 200, 64), "coreml-reference-strict", NORM, "overflow of the dtype"),
     "drawn noise": Sick(programs.drawn_noise, TVM, (":randn",), "baked-in random numbers"),
     "constant beyond float16": Sick(programs.pitch_features, ONNX, (":div",), "changed constant", forms.float16_onnx),
     "quiet calibration": Sick(programs.mel, ONNX, CODEC, "quantisation range", forms.calibrated_onnx),

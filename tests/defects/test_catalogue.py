@@ -8,9 +8,9 @@ import pytest
 
 from kokoro_nb.defects import DEFECTS, defect, measure
 from kokoro_nb.defects.catalogue import MEASURED_ON, versions
-from kokoro_nb.errors import InputError
 from kokoro_nb.locate.survey import survey
 from kokoro_nb.models.patches import PATCHES
+from tests.refusals import refused
 
 # Some of each tool; the versions are pinned, and `make test-all` measures every one.
 QUICK = (
@@ -94,8 +94,7 @@ def test_a_control_that_is_wrong_is_seen(monkeypatch):
 
 
 def test_an_unknown_name_is_refused():
-    with pytest.raises(InputError, match=r"no defect 'gelu'; there are coremltools_atan2, "):
-        defect("gelu")
+    refused(r"no defect 'gelu'; there are coremltools_atan2, ", defect, "gelu")
 
 
 @pytest.mark.parametrize("name", ["coremltools_remainder", "coremltools_reciprocal", "coremltools_atan2"])

@@ -9,8 +9,8 @@ from kokoro_nb.defects import DEFECTS, DefectMeasurement, defect
 from kokoro_nb.defects import catalogue as reports
 from kokoro_nb.defects.catalogue import THERE, report_script
 from kokoro_nb.defects.defect_case import Figure
-from kokoro_nb.errors import InputError
 from kokoro_nb.run_apart import run_apart
+from tests.refusals import refused
 
 # One that calls a tool; the others are slow, for each process imports a runtime.
 QUICK = {"onnx_reference_conv_transpose"}
@@ -131,8 +131,7 @@ def test_what_is_gone_is_not_reported():
 
 def test_a_folder_of_something_else_and_a_wrong_name_are_refused_before_anything_is_run(tmp_path, capsys):
     (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(InputError, match="something else than reports"):
-        reports.write_reports([], tmp_path)
+    refused("something else than reports", reports.write_reports, [], tmp_path)
     assert main(["defects", UNSIGNED, "--reports", str(tmp_path)]) == 2
     assert main(["defects", "there_is_no_such"]) == 2
     assert "There is no defect 'there_is_no_such'" in capsys.readouterr().err

@@ -15,9 +15,9 @@ from kokoro_nb.backends import BACKENDS, backend
 from kokoro_nb.delivery import export
 from kokoro_nb.delivery.export import Delivery, deliver, delivered_folder, speak_all
 from kokoro_nb.delivery.hub import DEVICE, OPTIONS, TOKEN, hub_available, submit
-from kokoro_nb.errors import InputError
 from kokoro_nb.models.case import capture, decode
 from kokoro_nb.models.patches import EXPORT_PATCHES, FAST_PATCHES
+from tests.refusals import refused
 
 REQUEST = Delivery("onnxruntime")
 ABSENT = {"tvm": "tvm is absent.", "eager": "eager is absent."}
@@ -68,8 +68,7 @@ def test_all_that_decides_a_delivery_is_in_its_name(tmp_path, monkeypatch):
     ],
 )
 def test_a_size_that_is_no_good_is_refused(changed, told, tmp_path):
-    with pytest.raises(InputError, match=told):
-        deliver(KOKORO, replace(REQUEST, **changed), tmp_path / "new")
+    refused(told, deliver, KOKORO, replace(REQUEST, **changed), tmp_path / "new")
     assert not (tmp_path / "new").exists()
     for least in ({"tokens": 3}, {"tokens": 512}, {"seconds": (0.05,)}):
         export._check(replace(REQUEST, **least))
@@ -79,8 +78,7 @@ def test_runtimes_that_are_absent_are_named_each_once(monkeypatch, tmp_path):
     monkeypatch.setattr(export, "backend", lambda name: SimpleNamespace(available=lambda: ABSENT.get(name)))
     for host, runtime in (("tvm", "eager"), ("eager", "eager"), ("onnxruntime", "eager"), ("eager", "onnxruntime")):
         told = "tvm is absent. eager is absent." if host == "tvm" else "eager is absent."
-        with pytest.raises(InputError, match=f"^{re.escape(told)}$"):
-            deliver(KOKORO, replace(REQUEST, host=host, backend=runtime), tmp_path / "new")
+        refused(f"^{re.escape(told)}$", deliver, KOKORO, replace(REQUEST, host=host, backend=runtime), tmp_path / "new")
 
 
 @pytest.fixture
@@ -97,8 +95,7 @@ def client(monkeypatch):
 def test_without_a_token_nothing_is_sent(client, monkeypatch, tmp_path):
     monkeypatch.delenv(TOKEN)
     assert TOKEN in hub_available()
-    with pytest.raises(InputError, match="is not set"):
-        submit(tmp_path / "model.onnx")
+    refused("is not set", submit, tmp_path / "model.onnx")
     assert not client.mock_calls
 
 
@@ -110,8 +107,7 @@ def test_a_file_is_compiled_and_profiled(client, tmp_path):
         model=str(tmp_path / "model.onnx"), device=device, options=OPTIONS
     )
     client.submit_profile_job.assert_called_once_with(model="compiled", device=device)
-    with pytest.raises(InputError, match="no file"):
-        submit(tmp_path / "none.onnx")
+    refused("no file", submit, tmp_path / "none.onnx")
 
 
 def test_one_program_speaks_utterances_of_any_length(shallow, shallow_case):

@@ -7,7 +7,7 @@ import pytest
 
 from kokoro_nb.delivery.golden import golden_vectors, write_golden
 from kokoro_nb.delivery.pipeline import TwoStages, cut, joined
-from kokoro_nb.errors import InputError
+from tests.refusals import refused
 
 
 def test_the_vectors_are_what_arithmetic_says():
@@ -56,8 +56,7 @@ def test_it_is_cut_at_the_longest_pauses_first():
     assert cut(LONG, up_to(16)) == ["ab cd ef, gh ij.", "kl mn? op"]
     assert cut(LONG, up_to(9)) == ["ab cd ef,", "gh ij.", "kl mn? op"]
     assert cut(LONG, up_to(6)) == ["ab cd", "ef,", "gh ij.", "kl mn?", "op"]
-    with pytest.raises(InputError, match="no room for the word 'abcdef'"):
-        cut("ab abcdef", up_to(5))
+    refused("no room for the word 'abcdef'", cut, "ab abcdef", up_to(5))
 
 
 def test_a_join_has_no_step_and_keeps_every_sample_but_at_its_sides():

@@ -66,8 +66,7 @@ def test_inputs_that_nobody_can_make_are_asked_for(save, node):
 
 def test_the_time_given_is_kept_and_what_was_seen_is_reported(save, node):
     nodes = [node("Neg", [f"v{k}"], [f"v{k + 1}"], name=f"/n{k}") for k in range(80)]
-    path = save(nodes, {"v0": [3]}, ["v80"])
-    report = nb.inspect(path, seconds=1e-9)
+    report = nb.inspect(save(nodes, {"v0": [3]}, ["v80"]), seconds=1e-9)
     assert 0 < len(report.judgements) < 80
     assert report.verdict == "unknown"
     assert any("time was up" in note for note in report.notes)

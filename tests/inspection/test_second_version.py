@@ -9,6 +9,7 @@ import kokoro_nb as nb
 from kokoro_nb.errors import InputError
 from kokoro_nb.inspection import inspection_report
 from kokoro_nb.traces.record import sketched
+from tests.refusals import refused
 
 STAND_IN = """#!{python}
 import sys
@@ -80,8 +81,7 @@ def test_what_is_no_environment_for_the_file_is_refused_and_what_crashes_is_a_no
     path.write_text(STAND_IN.format(python=sys.executable, packages=packages, said=said))
     path.chmod(0o755)
     if sentence:
-        with pytest.raises(InputError, match=sentence):
-            nb.inspect(file, other_python=path)
+        refused(sentence, nb.inspect, file, other_python=path)
     else:
         report = nb.inspect(file, other_python=path)
         assert report.verdict == "pass"
@@ -94,5 +94,4 @@ def test_what_cannot_be_asked_is_refused(file, tmp_path, monkeypatch):
     with pytest.raises(InputError, match=r"Only a file that is run can be run on another version"):
         nb.inspect(file, static=True, other_python=sys.executable)
     monkeypatch.setattr("kokoro_nb.inspection.inspecting.rival_runtimes", lambda: "There are two; uninstall one.")
-    with pytest.raises(InputError, match="There are two"):
-        nb.inspect(file)
+    refused("There are two", nb.inspect, file)

@@ -13,9 +13,9 @@ import whisper
 from safetensors.torch import save_file
 from transformers import WhisperConfig, WhisperForConditionalGeneration
 
-from kokoro_nb.errors import InputError
 from kokoro_nb.listening import recogniser
 from kokoro_nb.listening.recogniser import BUNDLED, load_whisper, read_folder, whisper_available
+from tests.refusals import refused
 from tests.robustness.test_hostile import Payload
 
 
@@ -25,10 +25,9 @@ def content():
     return torch.load(BUNDLED["mini"], weights_only=True)
 
 
-def refused(content, path, sentence):
+def unread(content, path, sentence):
     torch.save(content, path)
-    with pytest.raises(InputError, match=sentence):
-        load_whisper(path)
+    refused(sentence, load_whisper, path)
 
 
 def test_a_model_that_cannot_be_had_says_why(tmp_path, monkeypatch):
@@ -38,11 +37,9 @@ def test_a_model_that_cannot_be_had_says_why(tmp_path, monkeypatch):
         f"Whisper's model 'base.en' is not in {tmp_path / 'whisper'} and cannot be downloaded (no network); "
         "copy base.en.pt there, or give the path of a checkpoint."
     )
-    with pytest.raises(InputError, match="neither a file or folder nor one of whisper's models"):
-        load_whisper("gigantic.en")
+    refused("neither a file or folder nor one of whisper's models", load_whisper, "gigantic.en")
     monkeypatch.setitem(recogniser.BUNDLED, "mini", tmp_path / "whisper_mini.pt")
-    with pytest.raises(InputError, match="is not in data/"):
-        load_whisper("mini")
+    refused("is not in data/", load_whisper, "mini")
 
 
 def test_a_cached_model_is_taken_only_if_it_is_whole(tmp_path, monkeypatch):
@@ -74,18 +71,18 @@ def test_the_network_is_not_waited_for(monkeypatch):
 )
 def test_bad_dimensions_are_refused(content, changes, sentence, tmp_path):
     content["dims"] |= changes
-    refused(content, tmp_path / "bad.pt", sentence)
+    unread(content, tmp_path / "bad.pt", sentence)
 
 
 def test_another_kind_of_file_is_refused(content, tmp_path):
     path, state = tmp_path / "bad.pt", content["model_state_dict"]
-    refused({"dims": {}}, path, "is no whisper checkpoint")
-    refused({**content, "model_state_dict": Payload(tmp_path / "ran")}, path, "cannot be read as a file of tensors")
+    unread({"dims": {}}, path, "is no whisper checkpoint")
+    unread({**content, "model_state_dict": Payload(tmp_path / "ran")}, path, "cannot be read as a file of tensors")
     assert not (tmp_path / "ran").exists(), "code in a checkpoint does not run"
     state["decoder.ln.bias"][3] = math.nan
-    refused(content, path, "not finite")
+    unread(content, path, "not finite")
     del state["decoder.ln.bias"]
-    refused(content, path, "do not make up the model")
+    unread(content, path, "do not make up the model")
 
 
 @pytest.fixture(scope="module")
@@ -133,21 +130,17 @@ def test_weights_in_several_files(theirs, tmp_path, save, file):
     theirs.config.save_pretrained(tmp_path)
     torch.testing.assert_close(_scores(load_whisper(tmp_path)), _expected(theirs), rtol=0.05, atol=0.01)  # float16
     path.unlink()
-    with pytest.raises(InputError, match=rf"There is no file .*{path.name}, which the index names"):
-        load_whisper(tmp_path)
+    refused(rf"There is no file .*{path.name}, which the index names", load_whisper, tmp_path)
 
 
 def test_folders_that_are_none(folder, tmp_path):
     (folder / "model.safetensors").write_bytes(b"half")
-    with pytest.raises(InputError, match=r"model\.safetensors cannot be read as a file of tensors"):
-        read_folder(folder)
+    refused(r"model\.safetensors cannot be read as a file of tensors", read_folder, folder)
     (folder / "model.safetensors").unlink()
     assert "neither model.safetensors nor pytorch_model.bin" in whisper_available(folder)
     (folder / "pytorch_model.bin").write_bytes(b"")
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"model_type": "wav2vec2"}))
-    with pytest.raises(InputError, match="describes no Whisper model but 'wav2vec2'"):
-        load_whisper(folder)
+    refused("describes no Whisper model but 'wav2vec2'", load_whisper, folder)
     (folder / "config.json").unlink()
-    with pytest.raises(InputError, match=r"There is no config\.json in"):
-        load_whisper(folder)
+    refused(r"There is no config\.json in", load_whisper, folder)

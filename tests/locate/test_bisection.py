@@ -87,8 +87,7 @@ def test_a_healthy_program_passes_with_one_compilation(exported):
 
 def test_a_program_with_an_error_that_no_output_shows_is_not_called_right():
     program = export_program(Of(lambda x: F.instance_norm(torch.sin(x) * 3) + x), X)
-    hidden = plant(program, Fault.parse("scaled@:mul"))
-    search = bisect(hidden, X, EAGER)
+    search = bisect(plant(program, Fault.parse("scaled@:mul")), X, EAGER)
     (output,) = search.outputs
     assert (search.verdict, output.ratio <= 1) == ("pass", True)
     assert "right on" not in search.statement
@@ -161,8 +160,7 @@ def test_a_search_that_was_broken_off_goes_on(exported, tmp_path):
     candidate = plant(exported, Fault("nan_channel", "blocks.1:sin"))
     first = bisect(candidate, X, backend, tmp_path)
     made = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.onnx")}
-    again = bisect(candidate, X, backend, tmp_path)
-    assert first.operators == again.operators == ("blocks.1:sin",)
+    assert first.operators == bisect(candidate, X, backend, tmp_path).operators == ("blocks.1:sin",)
     assert made
     assert made == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.onnx")}
 

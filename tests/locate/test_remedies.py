@@ -125,8 +125,7 @@ def test_operators_in_float32_are_read_in_float32():
     before, after = (one.specification.run({"x": X.half()})["output"] for one in (exported, wide))
     assert np.abs(before - right).max() > 0.1
     assert np.abs(after - right).max() < 4e-3  # two roundings of the result to float16, of 2
-    single = export_program(Applied(phase), {"x": X})
-    assert in_other_form(single, kept, IN_FLOAT32[False]) is None
+    assert in_other_form(export_program(Applied(phase), {"x": X}), kept, IN_FLOAT32[False]) is None
 
 
 def test_what_lies_between_two_operators_in_float32_stays_in_float32():

@@ -33,8 +33,7 @@ def _audio(kokoro, voice=""):
 def test_the_same_seed_gives_the_same_weights_whatever_was_drawn_before(narrow):
     torch.manual_seed(5)
     torch.rand(3)
-    again = load_model("narrow", seed=0)
-    assert again.weights == narrow.weights
+    assert load_model("narrow", seed=0).weights == narrow.weights
     assert load_model("narrow", seed=1).weights.sha256 != narrow.weights.sha256
 
 

@@ -2,11 +2,9 @@
 
 from dataclasses import dataclass
 
-import pytest
 import torch
 
 from kokoro_nb.backends.exported import export_program
-from kokoro_nb.errors import InputError
 from kokoro_nb.inspection import diagnose
 from kokoro_nb.listening.transcript import Transcript, Word
 from kokoro_nb.locate.investigation import investigate
@@ -14,6 +12,7 @@ from kokoro_nb.markup import Fragment
 from kokoro_nb.reporting.drawings import drawn
 from kokoro_nb.reporting.logbook import Logbook, shown
 from kokoro_nb.traces.statistics import compare
+from tests.refusals import refused
 
 
 @dataclass(frozen=True)
@@ -26,8 +25,7 @@ def test_rows_become_a_table_and_anything_else_but_rows_is_refused(tmp_path):
 
     assert "<td" in shown([{"a": 1.5}]).html
     for bad, name in (([1, 2], "int"), ({1}, "set")):
-        with pytest.raises(InputError, match=f"no drawing for a result of the type {name}"):
-            shown(bad)
+        refused(f"no drawing for a result of the type {name}", shown, bad)
     drawn.register(_Drawable, lambda result, label, caption: Fragment("<p>", f"{result.title} {label} {caption}"))
     assert shown(_Drawable("x"), "mini", "c").text == "x mini c"
     assert Logbook("01_x", "mini", {}, tmp_path).show(Figure(), "empty").path.is_file()

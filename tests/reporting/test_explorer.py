@@ -4,12 +4,12 @@ import re
 import numpy as np
 import pytest
 
-from kokoro_nb.errors import InputError
 from kokoro_nb.locate.culprit import Culprit
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.reporting.cells import sanitise
 from kokoro_nb.reporting.explorer import answer, collect, payload, still
 from kokoro_nb.traces.trace import Operator, Recorder
+from tests.refusals import refused
 
 BAD = "<script>alert(1)</script>"
 NOTHING = np.empty(0)
@@ -65,8 +65,7 @@ def test_the_table_has_the_operators_in_order_with_what_was_measured(trace, valu
     assert column(entries, "verdict") == ["", "unknown", ""], "what was not captured is unknown and has no figures"
     assert "2 captured, 1 not captured, 0 not finite" in entries.summary
     assert "It was not captured" in answer(entries, {"name": "b:relu"})
-    with pytest.raises(InputError, match="no operators to explore"):
-        collect(recorded({}, ()))
+    refused("no operators to explore", collect, recorded({}, ()))
 
 
 def test_errors_give_verdicts_and_only_they_do_and_the_worst_comes_first(trace):
@@ -113,8 +112,7 @@ def test_neighbours_are_there_both_ways_and_can_be_pressed(trace):
 
 def test_of_statistics_alone_the_channels_that_are_not_finite_are_named(values):
     values["b:relu"][0, 4, 0] = np.inf
-    entries = collect(recorded(values, keep="stats"))
-    shown = answer(entries, {"name": "b:relu"})
+    shown = answer(collect(recorded(values, keep="stats")), {"name": "b:relu"})
     assert "knb-strip" not in shown
     assert "Wholly non-finite: 3." in shown
     assert "Partly non-finite: 4." in shown

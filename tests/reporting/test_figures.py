@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from matplotlib.patches import Rectangle
 
-from kokoro_nb.errors import InputError
 from kokoro_nb.listening.waveform import joins
 from kokoro_nb.locate.local_error import LocalError
 from kokoro_nb.reporting.drawings import local_error_profile
 from kokoro_nb.reporting.figures import average_spectra, f0_contours, heat_map, levels_at_joins, log_bars, spectrograms
 from kokoro_nb.traces.trace import Operator
+from tests.refusals import refused
 
 SR, NAMES = 24_000, ("eager", "mine")
 NOTHING = np.empty(0)
@@ -130,5 +130,4 @@ REFUSED = {
 
 @pytest.mark.parametrize("sentence", REFUSED)
 def test_what_cannot_be_drawn_is_refused(sentence):
-    with pytest.raises(InputError, match=sentence):
-        REFUSED[sentence]()
+    refused(sentence, REFUSED[sentence])

@@ -17,10 +17,8 @@ from nbformat.v4 import new_code_cell, new_notebook
 MADE = """
 import numpy as np
 from kokoro_nb.locate.local_error import LocalError
-from kokoro_nb.reporting.explorer import widget_class
-from kokoro_nb.reporting.explorer import collect
-from kokoro_nb.traces.trace import Operator
-from kokoro_nb.traces.trace import Recorder
+from kokoro_nb.reporting.explorer import collect, widget_class
+from kokoro_nb.traces.trace import Operator, Recorder
 
 source, nothing = np.random.default_rng(0), np.empty(0)
 names = [f"decode.{n // 30}.resblocks.{n % 30}.conv1:add" for n in range(1500)]

@@ -8,8 +8,8 @@ import psutil
 import pytest
 
 from kokoro_nb.__main__ import main
-from kokoro_nb.errors import InputError
 from kokoro_nb.reporting.execute import exports_since, require_memory, run_notebooks, trim_exports
+from tests.refusals import refused
 from tests.reporting.conftest import save_notebook
 
 Memory = namedtuple("Memory", "available")
@@ -50,8 +50,7 @@ def test_notebooks_without_room_are_refused_before_anything_is_written(free, tmp
     monkeypatch.setenv("KOKORO_NB_CACHE", str(tmp_path / "cache"))
     free(2e9)
     match = r"a notebook takes up to 6\.5 GB of memory, and 2\.0 GB are free; .* -p weights mini"
-    with pytest.raises(InputError, match=match):
-        run_notebooks([], {"weights": "seeded"}, 1, tmp_path / "out", folder=tmp_path / "notebooks")
+    refused(match, run_notebooks, [], {"weights": "seeded"}, 1, tmp_path / "out", folder=tmp_path / "notebooks")
     assert [path.name for path in (tmp_path / "out").iterdir() if not path.name.startswith(".")] == []
 
 

@@ -3,9 +3,9 @@ import json
 import pytest
 
 from kokoro_nb.__main__ import main
-from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Finding, write_findings
 from kokoro_nb.reporting.differences import compare_runs
+from tests.refusals import refused
 
 ABOUT = {
     "notebook": "03_x",
@@ -85,8 +85,7 @@ def test_the_command_fails_on_a_regression_alone(runs, capsys):
 
 def test_bad_input(runs, tmp_path, capsys):
     good = runs("a", [_finding("one")])
-    with pytest.raises(InputError, match="holds no findings; give a folder of runs"):
-        compare_runs(good, tmp_path / "none")
+    refused("holds no findings; give a folder of runs", compare_runs, good, tmp_path / "none")
     (good / "03_x" / "findings.json").write_text("{")
     assert main(["compare", str(good), str(good)]) == 2
     assert "findings" in capsys.readouterr().err

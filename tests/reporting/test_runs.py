@@ -4,10 +4,10 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from kokoro_nb import cache_keys
-from kokoro_nb.errors import InputError
 from kokoro_nb.reporting import runs
 from kokoro_nb.reporting.runs import RunRecord, content_key, read_run, read_run_or_damage, reusable, write_run
 from kokoro_nb.storage import file_digest
+from tests.refusals import refused
 
 
 @pytest.fixture
@@ -39,8 +39,7 @@ def test_a_record_is_read_as_it_was_written_and_reused_while_it_is_whole(folder,
 
 def test_a_record_that_leads_out_of_its_folder_is_an_input_error_and_told_as_damaged(folder, passed):
     write_run(folder, replace(passed, notebook="../../01_a"))
-    with pytest.raises(InputError, match="no record of a run"):
-        read_run(folder)
+    refused("no record of a run", read_run, folder)
     found = read_run_or_damage(folder)
     assert (found.notebook, found.status) == ("01_a", "damaged")
     assert reusable(folder, "key") is None

@@ -27,8 +27,7 @@ def test_notebooks_are_found_by_glob_and_selected_in_order(folder, tmp_path_fact
     assert names(chosen) == ["01_patching", "03_decoder_nan"]
     with pytest.raises(InputError, match=r"no notebook '07'; there are: 01_patching, 02_export, 03_decoder_nan"):
         find_notebooks(["01", "07"], folder)
-    empty = tmp_path_factory.mktemp("empty")
-    refused("holds no notebook", find_notebooks, folder=empty)
+    refused("holds no notebook", find_notebooks, folder=tmp_path_factory.mktemp("empty"))
 
 
 @pytest.fixture

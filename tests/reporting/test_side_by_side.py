@@ -8,7 +8,6 @@ import torch
 from bs4 import BeautifulSoup
 from PIL import Image
 
-from kokoro_nb.errors import InputError
 from kokoro_nb.reporting.cells import sanitise
 from kokoro_nb.reporting.side_by_side import (
     BLOCKS,
@@ -22,6 +21,7 @@ from kokoro_nb.reporting.side_by_side import (
     side_by_side,
     spectrograms,
 )
+from tests.refusals import refused
 
 SR = 24_000
 BAD = "<script>alert(1)</script>"
@@ -107,8 +107,7 @@ def test_the_sanitiser_leaves_it_as_it_is(voice, broken):
     ],
 )
 def test_what_cannot_be_set_side_by_side_is_refused(versions, reference, match):
-    with pytest.raises(InputError, match=match):
-        side_by_side(versions, SR, reference)
+    refused(match, side_by_side, versions, SR, reference)
 
 
 def shades(png):
@@ -128,8 +127,7 @@ def test_mono_refuses_what_is_no_audio():
         (np.zeros(3, np.int16), SR, "floating-point"),
         (np.zeros(3), 24000.5, "sampling rate"),
     ):
-        with pytest.raises(InputError, match=match):
-            mono(y, sr)
+        refused(match, mono, y, sr)
 
 
 def test_all_versions_have_one_scale_that_reaches_up_to_the_loudest(voice):

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from kokoro_nb.errors import InputError
 from kokoro_nb.reporting import versions as module
 from kokoro_nb.reporting.versions import commit, describe, doctor, versions
 from kokoro_nb.traces.record import headed
+from tests.refusals import refused
 
 
 def test_versions_are_those_of_the_installed_requirements(monkeypatch):
@@ -17,8 +17,7 @@ def test_versions_are_those_of_the_installed_requirements(monkeypatch):
     assert {"python", "kokoro_nb", "onnxruntime"} <= set(found)
     assert "ruff" not in found, "tools do not decide a result"
     monkeypatch.setattr(module, "NAME", "kokoro_nb_not_installed")
-    with pytest.raises(InputError, match="pip install"):
-        versions()
+    refused("pip install", versions)
 
 
 def test_commit_marks_changes_and_is_none_outside_git(tmp_path, monkeypatch):

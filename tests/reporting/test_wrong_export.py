@@ -4,10 +4,8 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from kokoro_nb.backends.base import Failure
-from kokoro_nb.errors import InputError
 from kokoro_nb.findings import Finding, read_findings
 from kokoro_nb.locate.culprit import Culprit, Mechanism
 from kokoro_nb.locate.diagnosis import Diagnosis
@@ -18,6 +16,7 @@ from kokoro_nb.reporting.logbook import Logbook
 from kokoro_nb.reporting.wrong_export import card, described, symptom
 from kokoro_nb.traces.statistics import describe
 from kokoro_nb.traces.trace import Operator, Tap
+from tests.refusals import refused
 
 BAD = "<script>alert(1)</script>"
 
@@ -84,8 +83,7 @@ def test_it_is_recorded_read_again_and_no_check(tmp_path):
     (shown,) = wrong_exports([finding], "15_x", tmp_path, tmp_path / "report")
     assert 'href="../bundle"' in shown.first_page
     assert "NaN → 0.0029 %" in shown.first_page, "figures that are not finite are read as such"
-    with pytest.raises(InputError, match="has to lie below"):
-        log.diagnosis(sick(), bundle=tmp_path.parent)
+    refused("has to lie below", log.diagnosis, sick(), bundle=tmp_path.parent)
 
 
 def test_the_first_page_has_one_card_for_exports_that_fail_alike(tmp_path):
@@ -109,5 +107,4 @@ def test_what_others_wrote_is_escaped_or_refused(tmp_path):
     assert 'href="../' not in shown.first_page
     for change in ({"culprits": 3}, {"remedies": [1]}, {"output": {"finite (%)": "many"}}, {"failure": "x"}):
         finding = Finding("diagnosis", "fail", "x", "w", diagnosis={**row, **change})
-        with pytest.raises(InputError, match="cannot be shown"):
-            wrong_exports([finding], "01_x", tmp_path, tmp_path)
+        refused("cannot be shown", wrong_exports, [finding], "01_x", tmp_path, tmp_path)

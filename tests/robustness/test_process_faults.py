@@ -8,48 +8,33 @@ import time
 import psutil
 import pytest
 
-from kokoro_nb.errors import InputError
 from kokoro_nb.reporting.one_notebook import NONE, Limits
 from kokoro_nb.reporting.runs import read_run
 from kokoro_nb.storage import in_use
+from tests.refusals import refused
 
 AGAIN = "the same command runs it again"
 SLEEP = "pathlib.Path(out_dir, 'pid').write_text(str(os.getpid())); time.sleep(99)"
-SMALL_FILES = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))\n"
-
-
-# what a cell does -> the state that is reported, words of the sentence, and the run's limits
+LARGE_FILE = """import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+pathlib.Path(out_dir, 'big').write_bytes(bytes(1_000_000))"""
+# what it started counts, too
+HOG = "import subprocess; subprocess.run([sys.executable, '-c', 'a = [1] * 75_000_000; import time; time.sleep(60)'])"
+# the state that is reported -> what a cell does, and words of the sentence
 INSIDE = {
-    "raise ValueError('no')": ("stopped", "fix what it names", NONE),
-    "os.kill(os.getpid(), signal.SIGKILL)": (
-        "killed",
-        f"The kernel was killed from outside by SIGKILL; {AGAIN}.",
-        NONE,
-    ),
-    "time.sleep(99)": (
-        "timed out",
-        f"It was stopped after 2 s, its limit of time; allow it more, and {AGAIN}.",
-        Limits(seconds=2),
-    ),
-    # what it started counts, too
-    "import subprocess; subprocess.run([sys.executable, '-c', 'a = [1] * 75_000_000; import time; time.sleep(60)'])": (
-        "out of memory",
-        "It was stopped above 0.3 GB, its limit of memory",
-        Limits(memory=0.3),
-    ),
-    SMALL_FILES + "pathlib.Path(out_dir, 'big').write_bytes(bytes(1_000_000))": (
-        "disk full",
-        "There was no room left to write; make room or choose another --out",
-        NONE,
-    ),
+    "stopped": ("raise ValueError('no')", "fix what it names"),
+    "killed": ("os.kill(os.getpid(), signal.SIGKILL)", f"The kernel was killed from outside by SIGKILL; {AGAIN}."),
+    "timed out": ("time.sleep(99)", f"It was stopped after 2 s, its limit of time; allow it more, and {AGAIN}."),
+    "out of memory": (HOG, "It was stopped above 0.3 GB, its limit of memory"),
+    "disk full": (LARGE_FILE, "There was no room left to write; make room or choose another --out"),
 }
+LIMITS = {"timed out": Limits(seconds=2), "out of memory": Limits(memory=0.3)}
 
 
-@pytest.mark.parametrize("source", INSIDE, ids=[row[0] for row in INSIDE.values()])
-def test_a_fault_in_a_cell(workshop, source):
-    (expected, words, limits), shop = INSIDE[source], workshop("first")
+@pytest.mark.parametrize("expected", INSIDE)
+def test_a_fault_in_a_cell(workshop, expected):
+    (source, words), shop = INSIDE[expected], workshop("first")
     shop.plan(source)
-    outcome = shop.run(limits=limits)["02_hit"]
+    outcome = shop.run(limits=LIMITS.get(expected, NONE))["02_hit"]
     state, sentence = shop.report()
     assert read_run(shop.hit) == outcome.run, "the record on disk is the one returned"
     assert (state, sentence) == (expected, outcome.run.reason)
@@ -73,8 +58,7 @@ def test_a_signal_from_outside(workshop, name):
     shop.plan(SLEEP)
     run = shop.command("run")
     kernel = int(shop.wait_for("pid"))
-    with pytest.raises(InputError, match="Another run is using"):
-        shop.run()
+    refused("Another run is using", shop.run)
     assert shop.report()[0] == "running"
     if to == "group":
         os.killpg(run.pid, number)

@@ -1,10 +1,9 @@
 """Each claim of the old notes has one answer, and what depends on published weights is open without them."""
 
-import pytest
 import torch
 
-from kokoro_nb.errors import InputError
 from kokoro_nb.studies.old_claims import CLAIMS, WEIGHTS, AnsweredClaims, _counted, flops
+from tests.refusals import refused
 
 
 def test_what_depends_on_weights_gets_its_verdict_with_published_ones():
@@ -23,11 +22,9 @@ def test_what_depends_on_weights_gets_its_verdict_with_published_ones():
 def test_a_claim_that_nobody_made_and_a_second_answer_are_errors():
     claims = AnsweredClaims("mini")
     for number in CLAIMS:
-        with pytest.raises(InputError, match=f"There is no claim A5 to be answered; there are {number}"):
-            claims.answer("A5", "confirmed", "")
+        refused(f"There is no claim A5 to be answered; there are {number}", claims.answer, "A5", "confirmed", "")
         claims.answer(number, "refuted", "")
-        with pytest.raises(InputError, match=f"There is no claim {number} to be answered"):
-            claims.answer(number, "refuted", "")
+        refused(f"There is no claim {number} to be answered", claims.answer, number, "refuted", "")
     assert [row["claim"] for note in "ABDE" for row in claims.table(note)["rows"]] == [*CLAIMS] == [*claims.verdicts]
 
 

@@ -16,6 +16,7 @@ from kokoro_nb.storage import json_ready
 from kokoro_nb.studies import repair as module
 from kokoro_nb.studies.repair import PatchBench, PatchRepair, PatchTrial, StageOutcome, judged, repair, search
 from kokoro_nb.studies.validate_steps import planted
+from tests.refusals import refused
 
 WORKS, FAILED, SHAPE = module.WORKS, module.FAILED, module.SHAPE
 NONFINITE, UNSTEADY, UNFAITHFUL = module.NONFINITE, module.UNSTEADY, module.UNFAITHFUL
@@ -179,10 +180,8 @@ def test_where_no_set_works_nothing_is_claimed():
 
 
 def test_bad_input_is_refused_and_an_absent_backend_told(narrow, narrow_case, monkeypatch):
-    with pytest.raises(InputError, match="There is no patch 'faster'"):
-        repair(narrow.model, narrow_case, "onnxruntime", patches=("faster",))
-    with pytest.raises(InputError, match="There is no backend 'nothing'"):
-        repair(narrow.model, narrow_case, "nothing")
+    refused("There is no patch 'faster'", repair, narrow.model, narrow_case, "onnxruntime", patches=("faster",))
+    refused("There is no backend 'nothing'", repair, narrow.model, narrow_case, "nothing")
 
     monkeypatch.setattr(module, "backend", lambda _: SimpleNamespace(available=lambda: "not installed."))
     assert repair(narrow.model, narrow_case, "tvm").absent == "not installed."

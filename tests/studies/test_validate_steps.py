@@ -7,11 +7,11 @@ from torch import nn
 
 from kokoro_nb.backends.base import Failure
 from kokoro_nb.backends.eager import Eager
-from kokoro_nb.errors import InputError
 from kokoro_nb.models.patches import patched
 from kokoro_nb.studies import validate_steps as module
 from kokoro_nb.studies.validate_steps import StepResult, first_wrong, follow, walk, with_floor
 from kokoro_nb.traces.statistics import compare
+from tests.refusals import refused
 
 FRAMES = 8  # the first of some 70: the alignment cuts the rest
 
@@ -77,8 +77,7 @@ def test_a_step_that_falls_is_reported_and_the_rest_still_checked_by_itself(narr
     assert rows["har_magnitude"].reason == "no excitation"
     assert rows["x_post"].reason == "no har_magnitude, har_phase"
     assert rows["audio"].own.finite == 1
-    with pytest.raises(InputError, match="The step 'source' does not run on the reference"):
-        walk(narrow.model, narrow_case, "broken", FRAMES)
+    refused("The step 'source' does not run on the reference", walk, narrow.model, narrow_case, "broken", FRAMES)
 
 
 def test_a_limit_gives_way_to_the_floor():
@@ -120,5 +119,4 @@ def test_it_is_removed_after_an_error():
 
 @pytest.mark.parametrize(("name", "channel", "match"), [("nothing", 0, "no parameter"), ("bias", 3, "no channel 3")])
 def test_what_a_module_does_not_have_is_refused(name, channel, match):
-    with pytest.raises(InputError, match=match):
-        module.planted(nn.Conv1d(2, 3, 1), name, channel).__enter__()
+    refused(match, module.planted(nn.Conv1d(2, 3, 1), name, channel).__enter__)

@@ -8,13 +8,13 @@ import pytest
 import torch
 from training.espeak import speak
 
-from kokoro_nb.errors import InputError
 from kokoro_nb.listening.comparison import FINITE, compare_audio
 from kokoro_nb.listening.transcript import Transcript, Word
 from kokoro_nb.models.architecture import SAMPLE_RATE
 from kokoro_nb.models.case import decode
 from kokoro_nb.studies.waveform_spectrum import PACKAGE
 from kokoro_nb.studies.whisper import FAULTS, LOST, MEASURES, known_sentences, noticed_by, timing_rows, word_times
+from tests.refusals import refused
 
 
 def utterance(phonemes="ab, c.", durations=(4, 2, 2, 3, 1, 4, 4, 4)):
@@ -31,8 +31,7 @@ def test_words_begin_and_end_where_their_phonemes_do():
     (word,) = word_times(utterance("ab", (4, 2, 2, 9)))
     assert (word.start, word.end) == pytest.approx((0.1, 0.2))
 
-    with pytest.raises(InputError, match="some symbols are not in the table"):
-        word_times(utterance("abcdefgh"))
+    refused("some symbols are not in the table", word_times, utterance("abcdefgh"))
 
 
 def test_the_real_model_has_a_token_for_each_symbol(narrow_case):

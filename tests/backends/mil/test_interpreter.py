@@ -171,8 +171,7 @@ def test_a_seed_gives_the_same_numbers_in_every_call_and_another_seed_others(mil
     interpreter = Interpreter(program)
     first, second = interpreter.run(flat), interpreter.run(flat)
     np.testing.assert_array_equal(first["result"], second["result"])
-    other = mil.run(kind, SHAPE, seed=8)[0]
-    assert (other != first["result"]).any()
+    assert (mil.run(kind, SHAPE, seed=8)[0] != first["result"]).any()
     assert interpreter.unseeded == ()
 
 

@@ -5,9 +5,9 @@ import onnx
 import pytest
 
 import kokoro_nb as nb
-from kokoro_nb.errors import InputError
 from kokoro_nb.inspection.onnx_model import run_once
 from kokoro_nb.studies.inspect_file import added, converted_files, heard_decoder, heard_source
+from tests.refusals import refused
 
 FRAMES = 4
 
@@ -86,5 +86,4 @@ def test_levels_of_noises_add_up_as_powers():
 
 
 def test_frames_that_the_utterance_has_not_are_refused(spoken, tmp_path):
-    with pytest.raises(InputError, match="do not exist"):
-        converted_files(*spoken, 10_000, tmp_path)
+    refused("do not exist", converted_files, *spoken, 10_000, tmp_path)

@@ -5,11 +5,11 @@ import pytest
 import torch
 from torch import nn
 
-from kokoro_nb.errors import InputError
 from kokoro_nb.models.padding import Valid, within
 from kokoro_nb.studies.padding import leaks, variances
 from kokoro_nb.verbs import trace
 from tests.backends.small import Of
+from tests.refusals import refused
 
 VALID = 6
 
@@ -89,5 +89,4 @@ def test_the_variance_of_a_norm_falls_with_the_share_of_padding():
 
 
 def test_a_buffer_that_holds_no_padding_is_refused():
-    with pytest.raises(InputError, match="The buffer holds no padding; it must be larger than what is valid"):
-        audited(Block(), VALID)
+    refused("The buffer holds no padding; it must be larger than what is valid", audited, Block(), VALID)

@@ -42,8 +42,7 @@ def test_a_step_that_falls_leaves_its_error(right, exported):
 
 
 def test_an_absent_backend_is_skipped_with_its_reason(right, exported):
-    found = loop_on("executorch-vulkan", right, exported)
-    assert found.as_dict()["outcome"].startswith("SKIP: ")
+    assert loop_on("executorch-vulkan", right, exported).as_dict()["outcome"].startswith("SKIP: ")
 
 
 def test_another_length_is_said(right, exported):

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from kokoro_nb.delivery.pipeline import Piece
-from kokoro_nb.errors import InputError
 from kokoro_nb.listening.spectrum import UNRELATED
 from kokoro_nb.listening.waveform import joins
 from kokoro_nb.models.case import capture
 from kokoro_nb.models.speaking import DurationStage
 from kokoro_nb.studies.two_stage_npu import agreement
 from kokoro_nb.studies.two_stage_npu.agreement import INPUTS_LIMIT, Agreement, SpokenPieces, TextAgreement
+from tests.refusals import refused
 
 
 @pytest.mark.parametrize(("rounding", "limit"), [(1e-6, 2e-5), (3e-5, 6e-5)])
@@ -78,8 +78,7 @@ def test_a_sound_delivery_holds_every_line(speaker):
     assert not [check for check in found if check.skipped]
     assert not [check for check in found if not _holds(check)]
     assert [check.kind for check in found].count("interface") == len(speaker.contract.parts)
-    with pytest.raises(InputError, match="no room"):
-        agreement.checklist(speaker, "Hi hi hi.")
+    refused("no room", agreement.checklist, speaker, "Hi hi hi.")
 
 
 def _broken(speaker, monkeypatch, change):

@@ -7,10 +7,10 @@ import pytest
 from onnx import TensorProto, helper
 
 from kokoro_nb.backends.qnn.assignment import FOLDED, SCOPES, Assignment, Node
-from kokoro_nb.errors import InputError
 from kokoro_nb.models.patches import EXPORT_PATCHES
 from kokoro_nb.studies.two_stage_npu import npu_audit
 from kokoro_nb.studies.two_stage_npu.npu_audit import audit, disagreements
+from tests.refusals import refused
 
 
 def _value(name, shape=(1, 2), kind=TensorProto.FLOAT):
@@ -86,8 +86,7 @@ def test_shapes_that_are_not_fixed_are_listed(tmp_path):
 def test_a_file_too_large_to_be_one_is_not_read(tmp_path):
     with (tmp_path / "m.onnx").open("wb") as file:
         file.truncate(2**31)  # sparse: it takes no room
-    with pytest.raises(InputError, match="2 GiB or more"):
-        audit(tmp_path / "m.onnx")
+    refused("2 GiB or more", audit, tmp_path / "m.onnx")
 
 
 AUDIT_OPS = ("Conv", "Conv", "Acosh", "Loop", "Teleport", "If", "Relu", "Acosh")
@@ -122,8 +121,7 @@ def test_what_is_folded_away_is_no_disagreement(both):
 
 def test_an_assignment_of_another_file_is_refused(both):
     audited, placed = both
-    with pytest.raises(InputError, match="different files"):
-        disagreements(audited, replace(placed, nodes=placed.nodes[1:]))
+    refused("different files", disagreements, audited, replace(placed, nodes=placed.nodes[1:]))
 
 
 def test_the_table_says_where_it_is_from_and_every_blocking_operator_why():

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from training.espeak import speak
 
-from kokoro_nb.errors import InputError
 from kokoro_nb.listening.spectrum import UNRELATED
 from kokoro_nb.studies.waveform_spectrum import FLOOR, PATCHED, Versions
+from tests.refusals import refused
 
 
 def test_a_spectrum_that_is_wrong_in_every_version_does_not_raise_its_own_limit():
@@ -19,8 +19,7 @@ def test_a_spectrum_that_is_wrong_in_every_version_does_not_raise_its_own_limit(
     assert made.spectrum_unjudged(PATCHED).startswith("rounding alone moves it by 7.")
     small = Versions({PATCHED: right, FLOOR: (1.01 * right).astype(np.float32)}, ())
     assert small.spectrum_unjudged(PATCHED) == ""
-    with pytest.raises(InputError, match="no version 'tvm'"):
-        small.view("stft", PATCHED, "tvm")
+    refused("no version 'tvm'", small.view, "stft", PATCHED, "tvm")
 
     assert small.spectrum_limit(PATCHED) == pytest.approx(2 * 20 * np.log10(1.01), rel=1e-3)
 
