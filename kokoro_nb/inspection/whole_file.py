@@ -152,7 +152,7 @@ def _narrowing_casts(nodes: Sequence[OnnxNode], outputs: Sequence[OutputSummary]
     found = [node for node in nodes if wide & {*node.outputs} and to.get(node.outputs[0]) in HALVES]
     off = (f"'{one.name}' is {number(one.error)} of its peak off float64 without them" for one in outputs if one.error)
     if found:
-        words = f"{len(found)} casts round to 16 bits between nodes of float32, first {found[0]}"
+        words = f"Casts that round to 16 bits between nodes of float32: {len(found)}, first {found[0]}"
         yield f"{'; '.join([words, *off][:2])}."
 
 

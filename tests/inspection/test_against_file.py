@@ -153,17 +153,16 @@ def test_a_weight_that_meets_a_silent_channel_is_named_and_one_that_was_rounded_
     weights = np.random.default_rng(0).standard_normal((8, 6)).astype(np.float32)
     silent = np.array([0, 0, 0, 1, 0, 0, 0, 0], bool)
 
-    def quiet(name, factor):
+    def quiet(name, changed):
         nodes = [node("Mul", ["x", "g"], ["q"], name="/quiet"), node("MatMul", ["q", "w"], ["y"], name="/product")]
         level = np.where(silent, 0.003, 1).astype(np.float32)
-        changed = (weights * np.where(silent, factor, 1)[:, None]).astype(np.float32)
         return save(nodes, {"x": [20, 8]}, ["y"], {"g": level, "w": changed}, name=name)
 
-    right = quiet("a.onnx", 1)
-    turned = nb.inspect(quiet("b.onnx", -1), against=right)
+    right = quiet("a.onnx", weights)
+    turned = nb.inspect(quiet("b.onnx", np.where(silent[:, None], -weights, weights)), against=right)
     assert (turned.first.key, turned.first.kind) == ("/product", "structure")
     assert "6 of 48 values differ" in turned.first.statement
-    assert nb.inspect(quiet("c.onnx", 0.95), against=right).findings == ()
+    assert nb.inspect(quiet("c.onnx", np.round(weights * 16) / 16), against=right).findings == ()
 
 
 @pytest.fixture

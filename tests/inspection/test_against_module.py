@@ -136,7 +136,7 @@ WRONG = {
     "turned": (turned, (*SPLIT, ("Concat", "b a", "c"), *LAST), "Concat c", "in another order"),
     "shifted": (shifted, (("Pad", "x right", "p"), ("MatMul", "p w", "y")), "Pad p", "in another order"),
     "dilated": (dilated, (("Conv", "x k bias", "y", NARROW),), "Conv y", "dilation is [1] in place of [2]"),
-    "bias": (dilated, (("Conv", "x k", "y", DILATED),), "Conv y", "a bias dropped, doubled or wrong"),
+    "bias": (dilated, (("Conv", "x k", "y", DILATED),), "Conv y", "computed as one without its bias"),
     "negated": (dilated, (("Conv", "x minus bias", "y", DILATED),), "Conv y", "negated"),
     "blocks": (dilated, (("Conv", "x rolled bias", "y", DILATED),), "Conv y", "blocks of axis 0 in the order 2, 0, 1"),
     "transposed": (gated, (*GATES, ("MatMul", "m columns", "y")), "MatMul y", "transposed"),
