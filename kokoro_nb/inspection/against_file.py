@@ -293,12 +293,13 @@ class PairedPrograms(PairedValues):
                 yield self._first(node, [(LOWERED, words)], other.key)
         for key, words in self._channel_factors(node):
             yield self._first(node, [("changed constant", words)], key, node)
+        before = [one for one in self.reference.nodes if one is other or {*one.outputs} & {*other.reads}]
+        for there in (one for one in before if one.kind == "pad"):  # which is folded into the attributes of a node
+            pads, pad = list(node.attributes.get("pads", [])), list(there.attributes.get("pad", []))
+            if len(pads) == len(pad) == 2 and pads != pad:
+                yield self._first(node, [(LOWERED, f"its pads are {pads} in place of {pad} of {there} there")])
         for after in behind if other.kind != node.kind else ():
-            words = f"the file has no {other}, which is before {after.key} there"
-            pads, pad = node.attributes.get("pads", []), other.attributes.get("pad", [])
-            if len(pads) == len(pad) == 2 and list(pads) != list(pad):
-                words = f"its pads are {pads} in place of {pad} of {other} there"
-            yield self._first(node, [(LOWERED, words)])
+            yield self._first(node, [(LOWERED, f"the file has no {other}, which is before {after.key} there")])
         for after in (one for one in region[1:2] if alone and one.kind == other.kind):
             words = f"it stands before {after.key}, and no {node.operator} stands before {other} there"
             yield self._first(node, [(LOWERED, words)])

@@ -1,7 +1,7 @@
 """A file of ONNX run on the runtime with every value between its nodes, and each node judged on its inputs there.
 
 It runs group by group, so that no more is held than what later nodes still read, whatever the number of nodes. A group
-is a model of its own, which is given what the runtime gave before it; each node runs once. Where what goes into a group
+is a model of its own, which is given what the runtime gave before it; each node runs once. Where the inputs of a group
 cannot be given so (sequences, and floats of 16 bits, which a runtime without such kernels keeps in float32 from one
 node to the next), the whole file is run with the values of the group as its outputs.
 """

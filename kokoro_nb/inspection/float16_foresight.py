@@ -70,7 +70,7 @@ class HalfPrecisionNode(NodeIdentity):
 
 
 class HalfPrecisionWatch:
-    """Computes a file in float16 while its true values pass node by node, and keeps what is told of each.
+    """Computes a file in float16 while its true values pass node by node, and keeps its figures.
 
     Of a file with floats of 16 bits it rounds no more than what is float16 there.
 

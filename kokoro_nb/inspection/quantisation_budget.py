@@ -40,7 +40,7 @@ class QuantisedValue:
     clipped : float
         Share of its elements beyond the range of the integers, from 0 to 1.
     after : str
-        Id of the layer whose result it is; empty where it comes from elsewhere.
+        Id of the layer that gives it; empty where it comes from elsewhere.
     """
 
     key: str

@@ -5,7 +5,7 @@ rounded alone, in groups, and the loudest group is halved again and again: noise
 do, so that a group without noise holds no layer that matters. Then each layer that was put back is withdrawn alone, and
 stays withdrawn if the limit holds without it.
 
-How much is enough is told by the weights: what they lost in becoming integers is not in the file and stays lost, and
+How much is enough the weights say: what they lost in becoming integers is not in the file and stays lost, and
 once the activations make less noise than that, more layers in float help little. It is measured by drawing: weights
 that were rounded lie within half a step of what is left of them, and any draw from there is as likely as the truth.
 

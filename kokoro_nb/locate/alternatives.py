@@ -192,7 +192,7 @@ def _other_values(parameter: Any, value: Any, tensor: np.ndarray) -> list[Any]:
     near = [value - 1, value + 1, 2 * value, value // 2, *shape[1:2], 1] if isinstance(value, int) else []
     if parameter.name == "other" and isinstance(value, int | float) and tensor.dtype.kind in "iub":
         near = [np.asarray(value).astype(tensor.dtype).item(), *near]
-    optional = parameter.name == "divisor_override"  # which is ignored where it is not set
+    optional = parameter.name in ("divisor_override", "value")  # which are ignored where they are not set
     known = [one for one in (parameter.default_value, *near) if (one is not None or optional) and one != value]
     return known if isinstance(value, int | float | str) else []
 

@@ -214,8 +214,8 @@ def known_defect(failure: Failure | None, culprits: Sequence[Culprit] = ()) -> d
     named = [one.mechanism.defect for one in culprits if one.mechanism.defect][:1]
     found = [one for one in DEFECTS if one.name in named]
     if failure is not None:
-        told = [one for one in DEFECTS if one.error and failure.backend.startswith(one.backends)]
-        found = [one for one in told if re.search(one.error, failure.message)]
+        stated = [one for one in DEFECTS if one.error and failure.backend.startswith(one.backends)]
+        found = [one for one in stated if re.search(one.error, failure.message)]
     return next(({"name": one.name, "title": one.title, "threads": list(one.threads)} for one in found), None)
 
 

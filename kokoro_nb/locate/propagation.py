@@ -215,6 +215,7 @@ def lossy_culprits(
             cause = _less_exact(propagation, candidate, operators[name])
         causes = (mechanism,) if cause is None else (cause, mechanism)
         near = f"right for {dtype}" if cause is None else "within the rounding error of its peak"
+        near = near if "float" in dtype else "right on rounded inputs"
         words = f"{near}, which is too little for the output"
         found.append(wrong_at(candidate[name], candidate.backend, causes, channels=words, **figures))
     return tuple(found)

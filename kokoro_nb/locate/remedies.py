@@ -207,7 +207,7 @@ def plans(subject: Subject, culprits: tuple[Culprit, ...] = ()) -> Iterator[Plan
         float32, patches, and other forms of each kind of operator.
     """
     taps = {one.name: one for one in culprits}
-    losses = [name for name, one in taps.items() if one.mechanism.name in LOSSES]
+    losses = [name for name, one in taps.items() if any(each.name in LOSSES for each in one.mechanisms)]
     if losses:
         over = any(one.mechanism.name == "overflow of the dtype" for one in culprits)
         yield from _in_float32(subject, [*losses, *(_beyond_float16(subject) if over else ())])

@@ -1,7 +1,7 @@
 """How far rounding may move the result of one operator, family by family, whatever the order of its sums.
 
 A sum of n terms makes n rounding errors of at most u times the partial sum that was reached, u half the spacing of the
-dtype. They seldom have one sign, so that they grow with the square root of n (N. J. Higham and T. Mary, A new approach
+dtype. They rarely have one sign, so that they grow with the square root of n (N. J. Higham and T. Mary, A new approach
 to probabilistic rounding error analysis, SIAM J. Sci. Comput. 41, 2019); and the partial sums themselves are no larger
 than the sum plus the root of the sum of the squared terms, times a small number. So the error stays within
 

@@ -47,7 +47,7 @@ class SurveyRow:
 
     @property
     def failure(self) -> Failure | None:
-        """Where the export or the run fell; None if it runs or was not tried."""
+        """Where the export or the run failed; None if it runs or was not tried."""
         return self.climb.failure if self.climb else None
 
     @property

@@ -27,6 +27,10 @@ def dilated(x, weight, kernel, bias):
     return torch.nn.functional.conv1d(x, kernel, bias, padding=2, dilation=2)
 
 
+def padded(x, weight, kernel, bias):
+    return torch.nn.functional.elu(torch.nn.functional.conv1d(torch.nn.functional.pad(x, (2, 0)), kernel, bias))
+
+
 def floored(x, *_):
     return (x.square() + 1e-6).log()
 
@@ -111,6 +115,7 @@ MEAN, OTHER, CENTRED = ("ReduceMean", "s axis", "m"), ("ReduceMean", "s last", "
 CUT = ("Cast", "x", "i", {"to": 7}), ("Cast", "i", "f", {"to": 1}), ("Sigmoid", "f", "g")
 INSERTED = RAISES, ("Sqrt", "g", "r"), ("Add", "r one", "p"), ("Mul", "p x", "y")
 RIGHT = {
+    padded: (("Conv", "x k bias", "c", {"pads": [2, 0]}), ("Elu", "c", "y")),
     heads: (*APART, ("Reshape", "v joined", "j"), JOINED),
     turned: (*SPLIT, ("Concat", "n a", "c"), *LAST),
     shifted: (("Pad", "x left", "p"), ("MatMul", "p w", "y")),
@@ -136,6 +141,7 @@ WRONG = {
     "turned": (turned, (*SPLIT, ("Concat", "b a", "c"), *LAST), "Concat c", "in another order"),
     "shifted": (shifted, (("Pad", "x right", "p"), ("MatMul", "p w", "y")), "Pad p", "in another order"),
     "dilated": (dilated, (("Conv", "x k bias", "y", NARROW),), "Conv y", "dilation is [1] in place of [2]"),
+    "sided": (padded, (("Conv", "x k bias", "c", {"pads": [0, 2]}), ("Elu", "c", "y")), "Conv c", "place of [2, 0] of"),
     "bias": (dilated, (("Conv", "x k", "y", DILATED),), "Conv y", "computed as one without its bias"),
     "negated": (dilated, (("Conv", "x minus bias", "y", DILATED),), "Conv y", "negated"),
     "blocks": (dilated, (("Conv", "x rolled bias", "y", DILATED),), "Conv y", "blocks of axis 0 in the order 2, 0, 1"),

@@ -24,6 +24,7 @@ IMAGE = {"input": X[None] ** 3, "output_size": [3, 3], "align_corners": False, "
 
 TURNED = {"self": PAIR["other"], "other": PAIR["self"]}
 SHIFT, MASKED = np.linspace(1, 2, 8), {"self": X, "mask": X > 0, "value": -9}
+PADDED = {"self": X, "pad": [2, 0], "mode": "constant"}
 NORMED = {"input": X, "normalized_shape": [8], "weight": None, "eps": 1e-5}
 FRAMES, PHONES = np.array([[5.0, 7.0, 1.0, 2.0, 3.0]]), np.array([[0, 0, 1, 2, 2]])
 GATHERED = {"self": np.full((1, 4), 9.0), "dim": 1, "index": PHONES, "src": FRAMES}
@@ -36,6 +37,10 @@ def _grouped(groups):
 
 def _normed(bias):
     return np.asarray(F.layer_norm(torch.from_numpy(X), [8], bias=bias if bias is None else torch.from_numpy(bias)))
+
+
+def _padded(value):
+    return F.pad(torch.from_numpy(X), PADDED["pad"], value=value).numpy()
 
 
 def _gated(x):
@@ -122,6 +127,13 @@ def _first(kind, given, right, arguments):
             "logarithm of a running sum",
         ),
         ("log_softmax", [0, -103.2789], [0, -200.0], {"self": np.array([200.0, 0]), "dim": 0}, "of softmax and 1e-45"),
+        (
+            "pad",
+            _padded(0.0),
+            _padded(0.7),
+            {**PADDED, "value": 0.7},
+            "pad computed as one whose value is None, not 0.7",
+        ),
         ("hardsigmoid", 0.2 * X + 0.5, X / 6 + 0.5, {"self": X}, "one of slope 0.2"),
         ("masked_fill.Scalar", np.where(X > 0, X, -9), np.where(X > 0, -9, X), MASKED, "where the mask does not hold"),
         ("ge.Scalar", WHOLE < 2, WHOLE >= 2, {"self": WHOLE, "other": 2}, "ge computed as its negation"),
