@@ -193,8 +193,8 @@ def _other_values(parameter: Any, value: Any, tensor: np.ndarray) -> list[Any]:
     if parameter.name == "other" and isinstance(value, int | float) and tensor.dtype.kind in "iub":
         near = [np.asarray(value).astype(tensor.dtype).item(), *near]
     optional = parameter.name in ("divisor_override", "value")  # which are ignored where they are not set
-    known = [one for one in (parameter.default_value, *near) if (one is not None or optional) and one != value]
-    return known if isinstance(value, int | float | str) else []
+    known = (parameter.default_value, *near) if isinstance(value, int | float | str) else ()
+    return [one for one in known if (one is not None or optional) and one != value]
 
 
 def _called(target: Any, changed: Mapping[str, Any], **given: Any) -> Any:
