@@ -20,7 +20,7 @@ from kokoro_nb.inspection.rounding_limits import PRODUCTS, SUMS
 from kokoro_nb.inspection.semantics.onnx_call import OnnxCall, computed, dtypes_of, widened
 from kokoro_nb.inspection.value_types import Arrays, NodeIdentity, Several, Value, Values
 from kokoro_nb.locate.local_error import peak_of
-from kokoro_nb.traces.statistics import blockwise
+from kokoro_nb.traces.statistics import blockwise, largest
 
 LARGEST = 65504.0
 BITS = 11  # of a float16
@@ -114,7 +114,8 @@ class HalfPrecisionWatch:
         if _is_float(exact[0]):
             room = _bits(exact[0])
             inside = _bits(_sums(call, inputs, exact)) if call.node.op_type in SUMMING and halves[0] else room
-            loud = bool((np.isfinite(exact[0]) & (np.abs(halved[0]) > LARGEST)).any())
+            loud = not largest(halved[0]) <= LARGEST  # which NaN is not, either
+            loud = loud and bool((np.isfinite(exact[0]) & (np.abs(halved[0]) > LARGEST)).any())
             own = float("nan") if loud else self.noise[node.proto.output[0]]
             self.found.append(HalfPrecisionNode(node.index, node.key, node.operator, room, inside, own, before))
 

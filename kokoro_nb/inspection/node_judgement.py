@@ -283,11 +283,11 @@ def relative_noise(value: Value, right: Value) -> float:
     NaN if the value is not finite somewhere where it should be, or the shapes differ; 0 of what is no number.
     """
     numbers = isinstance(right, np.ndarray) and isinstance(value, np.ndarray)
-    return 0.0 if value is right or not numbers else _distance(value, right)[1]
+    return 0.0 if value is right or not numbers else _distance(value, right, False)[1]
 
 
-def _distance(value: np.ndarray, right: np.ndarray) -> tuple[float, float]:
-    """Return `relative_difference` and `relative_noise`, where all is finite both from one difference."""
+def _distance(value: np.ndarray, right: np.ndarray, peaked: bool = True) -> tuple[float, float]:
+    """Return `relative_difference`, if it is wanted, and `relative_noise`: where all is finite of one difference."""
     if value.shape != right.shape or right.dtype.kind not in "fiub":
         return relative_difference(value, right), float("nan") if right.dtype.kind in "fiub" else 0.0
     given, exact = value.ravel(), np.asarray(right, np.float64).ravel()
@@ -295,10 +295,11 @@ def _distance(value: np.ndarray, right: np.ndarray) -> tuple[float, float]:
     with np.errstate(over="ignore", invalid="ignore"):
         for start in range(0, exact.size, BLOCK):
             both = given[start:][:BLOCK].astype(np.float64) - exact[start:][:BLOCK], exact[start:][:BLOCK]
-            peaks = np.maximum(peaks, [np.maximum(each.max(), -each.min()) for each in both])
+            if peaked:
+                peaks = np.maximum(peaks, [np.maximum(each.max(), -each.min()) for each in both])
             energies += [np.einsum("i,i", each, each) for each in both]
         apart, (noise, signal) = of_peak(*peaks.tolist()), energies.tolist()
-        if not np.isfinite(peaks).all():
+        if not np.isfinite(peaks if peaked else energies).all():
             apart, finite = relative_difference(value, right), np.isfinite(exact)
             noise, signal = (float(np.square(one[finite]).sum()) for one in (given.astype(np.float64) - exact, exact))
     if not np.isfinite(noise):
